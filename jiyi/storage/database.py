@@ -129,6 +129,7 @@ class Database(Protocol):
     place: str  # its name in messages
     overwrites: bool  # whether `scrub` overwrites every byte of what was dropped
     consistency_checks: Sequence[str]  # statements that count inconsistent rows
+    read_ahead: type[Any] | None = None  # a cached part whose ``calls`` a snapshot runs, too
 
     def read(self, user_id: str | None = None) -> AbstractContextManager[Connection]:
         """Return a context with a connection for reading a user's rows; None is for data of all users.
@@ -173,10 +174,6 @@ class Database(Protocol):
         """Whether this thread is inside a `write` block."""
         with self.read() as db:
             return db.in_transaction
-
-    def extra_calls(self, user_id: str) -> list[Call]:  # noqa: ARG002
-        """Return further statements for `jiyi.storage.relational.snapshot.take_snapshot` to run."""
-        return []
 
     def users(self) -> list[str]:
         """Return the ids of all users, sorted."""

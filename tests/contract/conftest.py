@@ -12,7 +12,7 @@ from taken_out import MAKE, embed
 
 from jiyi.records import Scope, Step
 from jiyi.storage import Store, VectorIndex
-from jiyi.storage.postgres import in_memory
+from jiyi.storage.postgres import vectors as postgres_vectors
 from jiyi.storage.sqlite import faiss as approximate
 
 BACKENDS = ["sqlite", "postgres"]
@@ -71,7 +71,7 @@ def backend(request, tmp_path, monkeypatch):
         request.getfixturevalue("faiss_at_once")
         place = f"faiss {tmp_path / 'contract.db'}"
     elif request.param == "pgvector":
-        monkeypatch.setattr(in_memory, "MAX_IN_MEMORY", 0)
+        monkeypatch.setattr(postgres_vectors, "MAX_IN_MEMORY", 0)
         place = request.getfixturevalue("postgres_url")
     elif request.param == "chroma":
         place = chroma_place(tmp_path / "chroma", str(tmp_path / "contract.db"))

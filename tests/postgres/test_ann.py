@@ -11,7 +11,8 @@ from samples import ANA, message
 from jiyi.errors import WrongState
 from jiyi.records import Query, Scope
 from jiyi.storage import Store
-from jiyi.storage.postgres import PostgresDatabase, PostgresVectors, ann, in_memory
+from jiyi.storage.postgres import PostgresDatabase, PostgresVectors, ann
+from jiyi.storage.postgres import vectors as postgres_vectors
 from jiyi.storage.postgres.ann import AnnIndex
 from jiyi.storage.vectors import VectorRow
 
@@ -51,7 +52,7 @@ def asked_of_index(url: str) -> int:
 def database(open_database, monkeypatch):
     """A database for which 400 vectors are many, and which holds none in the process."""
     monkeypatch.setattr(ann, "ANN_FROM", 400)
-    monkeypatch.setattr(in_memory, "MAX_IN_MEMORY", 0)
+    monkeypatch.setattr(postgres_vectors, "MAX_IN_MEMORY", 0)
     return open_database(pool_max=1)
 
 

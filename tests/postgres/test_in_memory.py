@@ -6,8 +6,9 @@ from samples import ANA, message
 
 from jiyi.records import Query
 from jiyi.storage import Store
-from jiyi.storage.postgres import PostgresDatabase, PostgresVectors, in_memory
-from jiyi.storage.postgres.in_memory import InMemoryVectors
+from jiyi.storage.postgres import PostgresDatabase, PostgresVectors
+from jiyi.storage.postgres import vectors as postgres_vectors
+from jiyi.storage.postgres.vectors import InMemoryVectors
 from jiyi.storage.vectors import VectorRow
 
 DIMS = 8
@@ -107,7 +108,7 @@ def test_more_than_are_held_are_compared_on_the_server(sides, monkeypatch, most)
     there.save("0", "1", "2")
     there.embed("0", "1", "2", parts=1 if most == "records" else 2)
     whole = here.near(1)
-    monkeypatch.setattr(in_memory, "MAX_IN_MEMORY", 2 if most == "records" else 5)
+    monkeypatch.setattr(postgres_vectors, "MAX_IN_MEMORY", 2 if most == "records" else 5)
     assert there.near(1) == whole
     assert (there.held().too_many, there.held().size) == (True, 0)
     there.save("3")

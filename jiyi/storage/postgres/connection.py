@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -22,10 +22,7 @@ _MAX_WAITING = 4_000  # statements that are queued before they are sent
 _MESSAGE_ONLY = dict.fromkeys(("importance", "tokens", "tokens_by"))
 
 _Settings = Sequence[tuple[str, str]]  # of the server
-
-
-class _SetTenant(Protocol):
-    def __call__(self, user_id: str | None, /, *, generic_plan: bool = False) -> list[Statement]: ...
+_SetTenant = Callable[..., list[Statement]]  # see `set_tenant`
 
 
 @dataclass

@@ -11,10 +11,9 @@ from psycopg import sql
 
 from jiyi.errors import DatabaseReadOnly, WrongState
 from jiyi.storage.damage import DamageLog
-from jiyi.storage.database import Call, Database
+from jiyi.storage.database import Database
 from jiyi.storage.postgres.connection import PostgresConnection, ReadChannel, WriteTransaction
 from jiyi.storage.postgres.errors import Conflict, retry, translate
-from jiyi.storage.postgres.in_memory import InMemoryVectors
 from jiyi.storage.postgres.migrate import prepare, tables
 from jiyi.storage.postgres.pool import Pool, PooledConnection, Raw, connect
 from jiyi.storage.postgres.statements import BECAME_CLUSTER, Statement, get_statement, set_tenant
@@ -168,10 +167,6 @@ class PostgresDatabase(Database):
         if self._current is not None:
             return verb()
         return retry(verb, seconds=self._reconnect_seconds, repeatable=repeatable)
-
-    def extra_calls(self, user_id: str) -> list[Call]:
-        missing = self.cache.peek(user_id, InMemoryVectors, lambda m: [] if m.too_many else m.calls(user_id))
-        return missing or []
 
     def scrub(self) -> None:
         """See `Trash.scrub`: VACUUM marks the space of dropped rows as free, to be overwritten in time.

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
@@ -14,28 +14,28 @@ from psycopg import errors as pg
 
 from jiyi.errors import StorageError
 from jiyi.records import SEARCHABLE, Kind, Query, Scope
-from jiyi.storage.database import Connection, retried
+from jiyi.storage.database import Call, Connection, Database, retried
 from jiyi.storage.postgres.ann import AnnIndex, AnnPlan
 from jiyi.storage.postgres.connection import PostgresConnection
 from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.errors import MachineLost
-from jiyi.storage.postgres.in_memory import as_floats, in_memory_vectors
 from jiyi.storage.postgres.statements import POSTGRES, SQL
 from jiyi.storage.relational.conditions import document_conditions
-from jiyi.storage.relational.snapshot import Snapshot, read_allowed_docs
+from jiyi.storage.relational.snapshot import Snapshot, cached_part, read_allowed_docs
 from jiyi.storage.search.candidates import Rows
 from jiyi.storage.search.user_vectors import (
     CachedVectors,
     Floats,
     Ints,
     Parts,
+    UserVectors,
     Vectors,
     find_nearest,
     row_vectors,
 )
 from jiyi.storage.vectors import PendingText, Vector, VectorIndex, VectorRow, rows_by_user
 
-__all__ = ["PostgresVectors"]
+__all__ = ["MAX_IN_MEMORY", "InMemoryVectors", "PostgresVectors"]
 
 _Near = tuple[Kind, int, float]  # kind and number of a record, cosine
 
@@ -49,6 +49,29 @@ _NO_CONDITIONS: dict[str, Any] = {
 _SPARE_PARTS = 8  # asked for besides two for each record
 
 
+MAX_IN_MEMORY = 4_000
+"""With more records or vectors a user's are compared on the server: reading them would take too long."""
+
+_HEAD = 2  # 16-bit values before the numbers in a vector's binary form
+
+
+@dataclass(slots=True)
+class InMemoryVectors(UserVectors):
+    """All vectors of a user with few, compared in this process, which is faster than the server."""
+
+    after: int = 0  # newest document that was read
+    waiting: list[int] = field(default_factory=list)  # documents up to there without vectors
+    too_many: bool = False  # nothing is cached
+
+    def calls(self, user_id: str) -> list[Call]:
+        """Return the statements for the missing vectors; ``generation`` is for `_can_extend`."""
+        if self.too_many:
+            return []
+        whose = {"user_id": user_id, "space": self.space, "generation": self.generation}
+        calls = [Call("vectors_after", {**whose, "after": self.after, "limit": MAX_IN_MEMORY + 1})]
+        return [*calls, *([Call("vectors_of_docs", {**whose, "docs": self.waiting})] if self.waiting else [])]
+
+
 class PostgresVectors(VectorIndex):
     """A `VectorIndex` on the same `PostgresDatabase` as the store."""
 
@@ -57,6 +80,7 @@ class PostgresVectors(VectorIndex):
     def __init__(self, database: PostgresDatabase, *, now: Callable[[], float] = time.time) -> None:
         super().__init__(database, now=now)
         self._ann = AnnIndex(database)
+        database.read_ahead = InMemoryVectors
 
     def pending(self, limit: int, *, leased: bool = True, name: str | None = None) -> list[PendingText]:
         """See `VectorIndex.pending`.
@@ -158,7 +182,7 @@ class PostgresVectors(VectorIndex):
     def _find_in_memory(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Floats] | None:
         """Compare a user's vectors in this process; None where they are compared on the server."""
         with self._db.read(query.scope.user_id) as db:
-            vectors = in_memory_vectors(self._db, db, snapshot)
+            vectors = _in_memory_vectors(self._db, db, snapshot)
             if vectors is None:
                 return None
             if vectors.size and vectors.dims != len(vector):
@@ -189,14 +213,14 @@ class PostgresVectors(VectorIndex):
         if not rows:
             return {}
         counts = Counter(cast("int", row[0]) for row in rows)
-        return dict(zip(counts, np.split(as_floats(rows), np.cumsum([*counts.values()])[:-1]), strict=True))
+        return dict(zip(counts, np.split(_as_floats(rows), np.cumsum([*counts.values()])[:-1]), strict=True))
 
     @retried()
     def read_rows(self, snapshot: Snapshot, rows: Rows) -> Parts:
         with self._db.read(snapshot.user_id) as db:
             if db.in_transaction:
                 return self._read_stored(db, snapshot.user_id, snapshot.terms.keys(rows))
-            if vectors := in_memory_vectors(self._db, db, snapshot):
+            if vectors := _in_memory_vectors(self._db, db, snapshot):
                 return row_vectors(snapshot.terms, vectors, rows)
             return self._read_cached(db, snapshot, rows)
 
@@ -236,3 +260,55 @@ def _on_vectors(query: Query) -> tuple[str, dict[str, object]]:
         return "", {"user_id": user.user_id}
     where, values = document_conditions(query, POSTGRES)
     return f"AND v.doc IN (SELECT d.doc FROM documents AS d WHERE {where})", values
+
+
+def _in_memory_vectors(database: Database, db: Connection, snapshot: Snapshot) -> InMemoryVectors | None:
+    """Return a user's vectors as of a snapshot; None if there are too many, or inside a transaction."""
+    if db.in_transaction:
+        return None
+    vectors = cached_part(database, db, snapshot, InMemoryVectors, partial(_extend, db, snapshot))
+    return None if vectors.too_many else vectors
+
+
+def _as_floats(rows: Sequence[tuple[Any, ...]]) -> Floats:
+    """Decode vectors from the second column of rows."""
+    numbers = np.frombuffer(b"".join(row[1] for row in rows), ">f2")
+    return numbers.reshape(len(rows), -1)[:, _HEAD:].astype(np.float32)
+
+
+def _extend(db: Connection, snapshot: Snapshot, vectors: InMemoryVectors) -> None:
+    """Add new vectors, or drop all if there are too many."""
+    if vectors.space != snapshot.spaces.number:
+        vectors.reset(snapshot.spaces.number)
+    if not vectors.too_many and (snapshot.terms.size > MAX_IN_MEMORY or not _add_new(db, snapshot, vectors)):
+        vectors.reset(vectors.space)
+        vectors.too_many = True
+
+
+def _add_new(db: Connection, snapshot: Snapshot, vectors: InMemoryVectors) -> bool:
+    """Add what the snapshot read already, or else read it now; return False if there are too many."""
+    answers = [answer for _, answer in snapshot.extra_answers] if _can_extend(snapshot, vectors) else []
+    answers = answers or db.fetch_all(vectors.calls(snapshot.user_id))
+    rows = [row for answer in answers for row in answer.rows]
+    known = set(vectors.docs[: vectors.size].tolist()) if rows else ()
+    rows = [row for row in rows if row[0] not in known]
+    if vectors.size + len(rows) > MAX_IN_MEMORY:
+        return False
+    if rows:
+        docs = np.array([row[0] for row in rows], np.int64)
+        vectors.append(np.arange(vectors.size, vectors.size + len(rows)), docs, _as_floats(rows))
+    last = max(vectors.after, snapshot.terms.last_doc)
+    if rows or last > vectors.after:
+        all_docs = snapshot.terms.columns["doc"]
+        new = all_docs[np.searchsorted(all_docs, vectors.after, "right") :]
+        asked_for = np.concatenate([np.array(vectors.waiting, np.int64), new])
+        vectors.waiting = asked_for[~np.isin(asked_for, vectors.docs[: vectors.size])].tolist()
+        vectors.after = last
+    return True
+
+
+def _can_extend(snapshot: Snapshot, vectors: InMemoryVectors) -> bool:
+    """Return whether the snapshot's answers fit the cached vectors, which other threads may have changed."""
+    values = snapshot.extra_answers[0][0].values if snapshot.extra_answers else {}
+    same = (values.get("generation"), values.get("space")) == (vectors.generation, vectors.space)
+    return same and int(values["after"]) <= vectors.after

@@ -93,13 +93,15 @@ class Snapshot:
     changes: int = 0  # see `Store.changes`
     terms: UserTerms = field(default_factory=UserTerms)  # the rows and their words
     parts: dict[type[Any], Any] = field(default_factory=dict)  # other cached parts of the user
-    extra_answers: list[tuple[Call, Answer]] = field(default_factory=list)  # see `Database.extra_calls`
+    extra_answers: list[tuple[Call, Answer]] = field(default_factory=list)  # see `Database.read_ahead`
 
 
 def take_snapshot(database: Database, db: Connection, user_id: str) -> Snapshot:
     """Read a user's number, the sets of vectors and the newest rows in one round trip."""
     last_doc = None if db.in_transaction else database.cache.peek(user_id, UserTerms, attrgetter("last_doc"))
-    after, more = last_doc or 0, [] if last_doc is None else database.extra_calls(user_id)
+    after, more = last_doc or 0, list[Call]()
+    if last_doc is not None and database.read_ahead is not None:
+        more = database.cache.peek(user_id, database.read_ahead, lambda part: part.calls(user_id)) or []
     calls = [Call("get_owner", {"user_id": user_id}), Call("all_meta", {}), _terms_after(user_id, after)]
     owners, meta, rows, *answers = db.fetch_all([*calls, *more])
     extra = list(zip(more, answers, strict=True))
