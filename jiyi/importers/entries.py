@@ -225,7 +225,10 @@ def split_turn(role: str, content: object) -> tuple[list[_Body], list[str]]:
         kind = block.get("type")
         if kind == "tool_result" or str(kind).endswith("_tool_result"):
             current, call_id = None, block.get("tool_use_id")
-            bodies.append({"role": "tool", "tool_call_id": call_id, "content": _result_text(block)})
+            text = block.get("content") or ""
+            if not isinstance(text, str):
+                text = join_text(text) or "[image]"
+            bodies.append({"role": "tool", "tool_call_id": call_id, "content": text})
         elif kind in _TOOL_CALL_TYPES:
             if current is None:
                 bodies.append(current := {"role": role, "content": None})
@@ -241,11 +244,6 @@ def split_turn(role: str, content: object) -> tuple[list[_Body], list[str]]:
         else:
             left_out.append(f"blocks of type {str(kind)[:40]}")
     return bodies, left_out
-
-
-def _result_text(block: Mapping[str, Any]) -> str:
-    content: Sequence[Any] | str = block.get("content") or ""
-    return content if isinstance(content, str) else join_text(content) or "[image]" * bool(content)
 
 
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "tool"}

@@ -65,14 +65,18 @@ def open_backend(place: Place, settings: Settings) -> Backend:
         vectors: VectorIndex
         if module is not None and settings.vector_index == "chroma":
             vectors = module.open_vectors(place, bind_to_chroma(database), database, settings)
+        elif _is_in_chroma(database):
+            raise WrongState(
+                f"{database.place} has its vectors in Chroma; open it with vector_index=chroma and the "
+                "chroma_url or chroma_path that it had, or let it embed its records again for itself: "
+                "jiyi doctor --repair"
+            )
+        elif module is not None:
+            vectors = module.FaissVectors(database)
+        elif isinstance(database, SqliteDatabase):
+            vectors = SqliteVectors(database)
         else:
-            _refuse_chroma(database)
-            if module is not None:
-                vectors = module.FaissVectors(database)
-            elif isinstance(database, SqliteDatabase):
-                vectors = SqliteVectors(database)
-            else:
-                vectors = adapter("postgres").PostgresVectors(database)
+            vectors = adapter("postgres").PostgresVectors(database)
         store, trash, ledger = Store(database, vectors), Trash(database, vectors), Ledger(database)
         trash.finish_overwrite()  # after an interrupted purge
         return Backend(database=database, store=store, trash=trash, vectors=vectors, ledger=ledger)
@@ -149,16 +153,6 @@ def adapter(name: str) -> ModuleType:
     except ImportError as error:
         raise MissingExtra(f'{purpose} a package: pip install "jiyi[{name}]"') from error
     return import_module(f"jiyi.storage.{module}")
-
-
-def _refuse_chroma(database: Database) -> None:
-    """Raise `WrongState`, which says how to open it, if a memory's vectors are in Chroma."""
-    if _is_in_chroma(database):
-        raise WrongState(
-            f"{database.place} has its vectors in Chroma; open it with vector_index=chroma and the "
-            "chroma_url or chroma_path that it had, or let it embed its records again for itself: "
-            "jiyi doctor --repair"
-        )
 
 
 def bind_to_chroma(database: Database) -> str:

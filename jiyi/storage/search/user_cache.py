@@ -88,7 +88,13 @@ class UserCache:
             user.parts[part] = cached
             view = cached.view()
             nbytes = sum([part.nbytes for part in user.parts.values()])
-        self._evict(user_id, user, nbytes)
+        with self._lock:
+            if self._users.get(user_id) is user:  # otherwise it was evicted meanwhile
+                self._bytes += nbytes - user.nbytes
+                user.nbytes = nbytes
+            while len(self._users) > 1 and self._bytes > self._most_bytes:
+                _, oldest = self._users.popitem(last=False)
+                self._bytes -= oldest.nbytes
         return view
 
     def peek(self, user_id: str, part: type[_H], look: Callable[[_H], _T]) -> _T | None:
@@ -106,14 +112,3 @@ class UserCache:
         with self._lock:
             self._users.clear()
             self._bytes = 0
-
-    def _evict(self, user_id: str, user: _UserEntry, nbytes: int) -> None:
-        """Note the new size of a user and evict others if the cache is full."""
-        with self._lock:
-            if self._users.get(user_id) is not user:  # it was evicted meanwhile
-                return
-            self._bytes += nbytes - user.nbytes
-            user.nbytes = nbytes
-            while len(self._users) > 1 and self._bytes > self._most_bytes:
-                _, oldest = self._users.popitem(last=False)
-                self._bytes -= oldest.nbytes

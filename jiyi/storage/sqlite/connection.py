@@ -1,8 +1,8 @@
-"""Named statements on one connection to a SQLite file."""
+"""Named statements on one connection to a SQLite file, and the checksums of its rows."""
 
 import contextlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, cast
 
@@ -10,13 +10,13 @@ import apsw
 import apsw.ext
 
 from jiyi.errors import Closed, DatabaseDamaged
-from jiyi.records import Kind
-from jiyi.storage.damage import DamageLog
+from jiyi.records import SEARCHABLE, Kind
+from jiyi.storage.damage import DamagedRecord, DamageLog, decode_text
 from jiyi.storage.database import Answer, Call, Connection, Dialect, Values
-from jiyi.storage.rows import CHECKSUM_COLUMNS, Row, row_checksum
+from jiyi.storage.rows import CHECKSUM_COLUMNS, TABLES, Row, row_checksum
 from jiyi.storage.sql import load_conditions, load_queries
 
-__all__ = ["SQLITE", "SqliteConnection"]
+__all__ = ["SQLITE", "SqliteConnection", "damaged_records", "fill_checksums"]
 
 
 def _json_path(body: str, keys: Sequence[str], test: str) -> str:
@@ -36,6 +36,7 @@ SQLITE = Dialect(
 )
 
 _SQL = load_queries("sqlite")
+_DOCUMENT_COLUMNS = ("user_id", "agent_id", "session_id", "id", "seq", "created_at")
 _CHECKSUMMED = {f"put_{kind}": kind for kind in CHECKSUM_COLUMNS} | {"add_summary": "summary"}
 
 
@@ -136,3 +137,52 @@ class _ClosedByFork:
 
     def __getattr__(self, name: str) -> Any:
         raise Closed("this was begun before a fork; begin it again in this process")
+
+
+def fill_checksums(connection: apsw.Connection) -> None:
+    """Set the checksum of every row, 0 if its text is damaged already."""
+    connection.create_scalar_function("row_checksum", _checksum_of_bytes)
+    for kind, table in TABLES.items():
+        found = f"SELECT {_checksum_sql(kind)} FROM documents AS d WHERE d.doc = t.doc"
+        value = f"({found})" if kind in SEARCHABLE else _checksum_sql(kind)
+        connection.execute(f"UPDATE {table} AS t SET crc = coalesce({value}, 0)")
+
+
+def damaged_records(connection: apsw.Connection) -> Iterator[DamagedRecord]:
+    """Yield the records whose checksums do not match."""
+    connection.create_scalar_function("row_checksum", _checksum_of_bytes)
+    for kind, table in TABLES.items():
+        names = [_column(kind, name) for name in ("user_id", "id", "session_id", "agent_id")]
+        if kind == "step":
+            names[2:] = ["NULL", "NULL"]
+        shown = ", ".join([f"CAST({name} AS BLOB)" for name in names])
+        number = {"task": "NULL", "step": "NULL", "summary": "t.entry", "trash": "NULL"}.get(kind, "t.doc")
+        real = "CAST(t.kind AS BLOB)" if kind == "trash" else f"'{kind}'"
+        joined = " JOIN documents AS d USING (doc)" if kind in SEARCHABLE else ""
+        found = f"SELECT {shown}, {number}, {real} FROM {table} AS t{joined}"
+        for *texts, row, stored in connection.execute(f"{found} WHERE t.crc IS NOT {_checksum_sql(kind)}"):
+            user_id, id_, *within = map(decode_text, texts)
+            where = dict(zip(("session_id", "agent_id"), within, strict=True))
+            kind_: Any = decode_text(stored) if isinstance(stored, bytes) else stored
+            yield DamagedRecord(user_id=user_id or "?", kind=kind_, id=id_ or "?", number=row, **where)
+
+
+def _checksum_sql(kind: str) -> str:
+    """Return the SQL for the checksum of a row t with its row d of documents; texts are passed as bytes."""
+    columns = ", ".join(f"CAST({_column(kind, name)} AS BLOB)" for name in (*CHECKSUM_COLUMNS[kind], "body"))
+    return f"row_checksum('{kind}', {columns})"
+
+
+def _column(kind: str, name: str) -> str:
+    if kind in SEARCHABLE and name in _DOCUMENT_COLUMNS:
+        return f"d.{name}"
+    return f"nullif(t.{name}, '')" if (kind, name) == ("summary", "agent_id") else f"t.{name}"
+
+
+def _checksum_of_bytes(*given: Any) -> int:
+    kind, *columns = given
+    try:
+        texts = [None if value is None else value.decode() for value in columns]
+        return row_checksum(kind, dict(zip((*CHECKSUM_COLUMNS[kind], "body"), texts, strict=True)))
+    except (UnicodeDecodeError, AttributeError):
+        return 0

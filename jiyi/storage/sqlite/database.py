@@ -17,8 +17,7 @@ from jiyi.forks import leave_at_fork, quiet
 from jiyi.storage.damage import DamageLog
 from jiyi.storage.database import Database, Translations
 from jiyi.storage.search.user_cache import UserCache
-from jiyi.storage.sqlite.checksums import damaged_records
-from jiyi.storage.sqlite.connection import SqliteConnection
+from jiyi.storage.sqlite.connection import SqliteConnection, damaged_records
 from jiyi.storage.sqlite.file import APPLICATION_ID, OpenFile, make_file, refuse_foreign
 from jiyi.storage.sqlite.migrate import check_version, migrate, pragma
 

@@ -15,8 +15,7 @@ from jiyi.storage.damage import DamageLog
 from jiyi.storage.rows import decode
 from jiyi.storage.search.postings import encode_terms
 from jiyi.storage.sql import load_migrations, load_queries
-from jiyi.storage.sqlite.checksums import fill_checksums
-from jiyi.storage.sqlite.connection import SqliteConnection
+from jiyi.storage.sqlite.connection import SqliteConnection, fill_checksums
 from jiyi.storage.sqlite.file import refuse_foreign
 from jiyi.text.keys import entity_key
 from jiyi.text.traits import traits

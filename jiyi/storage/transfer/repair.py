@@ -1,11 +1,15 @@
 """Saving the undamaged records of a file into a new one."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
+
+import apsw
 
 from jiyi.errors import DatabaseDamaged, DiskFull, InputError, StorageError
 from jiyi.records import Scope
@@ -14,13 +18,19 @@ from jiyi.storage.backend import Backend, open_backend
 from jiyi.storage.database import grouped
 from jiyi.storage.place import Place
 from jiyi.storage.relational.find import decode_rows
+from jiyi.storage.rows import Row
 from jiyi.storage.sqlite import SqliteDatabase
-from jiyi.storage.sqlite.checksums import readable_rows
+from jiyi.storage.sqlite.connection import SqliteConnection
 from jiyi.storage.sqlite.file import DISK_FULL
 from jiyi.storage.transfer.copy import PARTS, Part, put_batch
 from jiyi.storage.trash import decode_entries
 
 __all__ = ["RepairReceipt", "repair_file"]
+
+_BATCH_SIZE = 1_000  # rows read at once
+_ASSUMED = 100_000  # newest number if the file does not have it
+
+_ReadRange = Callable[[int, int], list[Row]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +90,7 @@ def _save(damaged: SqliteDatabase, new: Backend) -> RepairReceipt:
     unreadable = 0
     for part in PARTS:
         with damaged.read() as db:
-            for rows in readable_rows(db, part):
+            for rows in _readable_rows(db, part):
                 if rows is None:
                     unreadable += 1
                     continue
@@ -92,3 +102,78 @@ def _save(damaged: SqliteDatabase, new: Backend) -> RepairReceipt:
     return RepairReceipt(
         saved=saved, damaged=damaged.damage.count, unreadable=unreadable, refused=tuple(refused)
     )
+
+
+def _readable_rows(db: SqliteConnection, part: str) -> Iterator[list[Row] | None]:
+    """Yield the rows of one kind of records, or of the trash, of all users; None for what cannot be read.
+
+    Tables are read by row numbers, without indexes, and ranges that cannot be read by their halves.
+    """
+    if part == "task":
+        yield from _tasks(db)
+        return
+    number = {"summary": "s.entry", "trash": "t.entry"}.get(part, "d.doc")
+
+    def ask(first: int, last: int) -> list[Row]:
+        values: dict[str, Any] = {"first": first, "last": last, "limit": _BATCH_SIZE}
+        where = f"{number} BETWEEN :first AND :last"
+        try:
+            return db.records(f"find_{part}", values, where=where, order="ASC", by=number)
+        except apsw.Error as error:
+            raise DatabaseDamaged(str(error)) from error
+
+    table = {"s.entry": "summaries", "t.entry": "trash"}.get(number, "documents")
+    newest = _read_number(db, f"SELECT max({number[2:]}) FROM {table}")
+    numbered = _read_number(db, "SELECT seq FROM sqlite_sequence WHERE name = 'documents'")
+    # A damaged page may hold any number.
+    assumed = numbered or _ASSUMED
+    last = newest if newest is not None and newest <= 2 * assumed else assumed
+    yield from _read_range(ask, number[2:], 1, last)
+
+
+def _read_range(ask: _ReadRange, name: str, first: int, last: int) -> Iterator[list[Row] | None]:
+    while first <= last:
+        try:
+            rows = ask(first, last)
+        except DatabaseDamaged:
+            if first == last:
+                yield None
+                return
+            middle = (first + last) // 2
+            yield from _read_range(ask, name, first, middle)
+            first = middle + 1
+            continue
+        yield rows
+        first = rows[-1][name] + 1 if len(rows) == _BATCH_SIZE else last + 1
+
+
+def _read_number(db: SqliteConnection, sql: str) -> int | None:
+    try:
+        row = db.raw.execute(sql).fetchone()
+    except apsw.Error:
+        return None
+    return row[0] if row and type(row[0]) is int else None
+
+
+def _tasks(db: SqliteConnection) -> Iterator[list[Row] | None]:
+    """Yield tasks by their keys, which are read from both ends of the table up to a damaged page."""
+    names: dict[tuple[str, str], None] = {}
+    broken = False
+    for order in ("ASC", "DESC"):
+        try:
+            by = f"user_id {order}, id {order}"
+            for pair in db.raw.execute(
+                f"SELECT CAST(user_id AS BLOB), CAST(id AS BLOB) FROM tasks ORDER BY {by}"
+            ):
+                user_id, id_ = map(partial(bytes.decode, errors="replace"), pair)
+                names[user_id, id_] = None
+        except apsw.Error:
+            broken = True
+    if broken:
+        yield None
+    for user_id, id_ in names:
+        values = {"user_id": user_id, "id": id_, "limit": 1}
+        try:
+            yield db.records("find_task", values, where="t.user_id = :user_id AND t.id = :id", order="ASC")
+        except (apsw.Error, DatabaseDamaged):
+            yield None
