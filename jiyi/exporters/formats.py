@@ -65,7 +65,6 @@ def export_for(
 def _iter_records(
     memory: MemoryManager, user_id: str | None, counts: "Counter[str]", progress: Callable[[int], object]
 ) -> Iterator[_KnownRecord]:
-    """Yield valid facts, knowledge and items, counting them by kind."""
 
     def pages(list_page: Callable[..., Any]) -> Iterator[Any]:
         return read_pages(lambda after: list_page(limit=_PAGE_SIZE, after=after, user_id=user_id))

@@ -7,7 +7,7 @@ newest state of each thread is read. Its objects are read as data: an extension 
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -45,10 +45,8 @@ def _open_foreign_database(path: Path) -> Iterator[apsw.Connection]:
             db = _open(f"{uri}?mode=ro")
         except apsw.CantOpenError:  # WAL mode in a folder that is not writable
             db = _open(f"{uri}?immutable=1")
-        try:
+        with closing(db):
             yield db
-        finally:
-            db.close()
     except (apsw.Error, UnicodeDecodeError) as error:
         hint = f"try: sqlite3 {path.name} .recover | sqlite3 whole.db"
         raise ImportFailed(f"{path} is not a sound database: {error}; {hint}") from error
@@ -58,9 +56,7 @@ def _open(uri: str) -> apsw.Connection:
     db = apsw.Connection(uri, flags=_FLAGS)
     try:
         db.set_busy_timeout(5_000)
-        for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON", "mmap_size=0"):
-            db.execute(f"PRAGMA {pragma}")
-        db.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+        db.execute(_SQL["begin"]).fetchall()
     except BaseException:
         db.close()
         raise
@@ -80,7 +76,6 @@ _TOOL_OUTPUTS = ("function_call_output", "computer_call_output", "custom_tool_ca
 
 
 def _read_chats(db: apsw.Connection, make: RecordMaker) -> Iterator[Entry]:
-    """Read the chats of one framework in the order they were written."""
     known_columns, selected, parse = _CHATS[make.source]
     for table, columns in _table_columns(db).items():
         if not known_columns <= columns:

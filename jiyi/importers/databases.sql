@@ -1,5 +1,10 @@
 -- What is read from databases of other programs, by name.
 
+-- name: begin
+-- The last one fails if the file is no database.
+PRAGMA trusted_schema = OFF; PRAGMA query_only = ON; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0;
+SELECT count(*) FROM sqlite_schema;
+
 -- name: tables
 SELECT name FROM sqlite_schema WHERE type = 'table' AND sql IS NOT NULL;
 

@@ -47,7 +47,6 @@ def _memories(files: Files) -> Iterator[tuple[str, Any]]:
 
 
 def _note(where: str, memory: Mapping[str, Any], make: RecordMaker) -> Entry:
-    """Return a memory of mem0 as a note about the user."""
     text, role = memory.get("memory") or memory.get("data"), memory.get("actor_id") or memory.get("role")
     speaker = role if isinstance(role, str) and role else "user"
     labels = {**as_dict(memory.get("metadata"))}
@@ -165,7 +164,6 @@ def _all_pages(fetch: Callable[[int], _Page]) -> Iterator[Any]:
 
 
 def _endpoint(address: str) -> tuple[Endpoint, dict[str, str]]:
-    """Parse an address into the endpoint and the owner it names."""
     scheme = next(scheme for scheme in _URL_SCHEMES if address.startswith(scheme))
     url, _, query = address.partition("?")
     owner = dict(parse_qsl(query, keep_blank_values=True))

@@ -301,7 +301,6 @@ def _jsonable_fields(record: Record, names: Iterable[str]) -> Row:
 
 
 def _from_jsonable(values: Row) -> Row:
-    """Return the fields that `_to_jsonable` converted."""
     return {
         name: utc_from_micros(value)
         if value is not None and name.endswith("_at")

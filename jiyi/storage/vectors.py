@@ -349,7 +349,6 @@ class VectorIndex:
                     dropped = len(db.rows("drop_space", values))
 
     def _next_without_vectors(self, number: int, limit: int) -> list[PendingText]:
-        """Return the next texts of one user that the second set lacks."""
         while True:
             user_id, after = self._cursor
             values = {"user_id": user_id, "space": number, "after": after, "limit": limit}

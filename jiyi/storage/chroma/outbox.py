@@ -80,7 +80,6 @@ class Outbox:
                 db.run("chroma_delete", {"user_id": user_id, "tokens": db.dialect.array(list(found))})
 
     def _remove_rolled_back(self) -> None:
-        """Remove what was sent in transactions that were undone."""
         uncommitted = list(self._uncommitted.items())
         unknown = set(_unknown(self._db, [token for token, _ in uncommitted]))
         for token, (space, parts) in uncommitted:

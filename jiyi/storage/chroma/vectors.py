@@ -310,19 +310,16 @@ def open_vectors(place: Place, owner: str, database: Database, settings: Setting
 
     Raises as `jiyi.storage.backend.open_backend` does.
     """
-    return ChromaVectors(database, Collections(_connect(place, settings), settings.chroma_collection, owner))
-
-
-def _connect(place: Place, settings: Settings) -> ChromaConnection:
     if settings.chroma_url and settings.chroma_path:
         raise SettingsError("chroma_url and chroma_path are both set; Chroma is at one of them")
+    connection: ChromaConnection
+    path = settings.chroma_path or (place.path and place.path.with_name(f"{place.path.name}.chroma"))
     if settings.chroma_url:
-        return ChromaServer(settings.chroma_url)
-    path = settings.chroma_path
-    if path is None and place.path is not None:
-        path = place.path.with_name(f"{place.path.name}.chroma")
-    if path is None:
+        connection = ChromaServer(settings.chroma_url)
+    elif path is not None:
+        connection = ChromaFolder(path, lock_timeout=settings.lock_timeout)
+    else:
         raise SettingsError(
             "vectors in Chroma beside a server's database need chroma_url, such as http://localhost:8000"
         )
-    return ChromaFolder(path, lock_timeout=settings.lock_timeout)
+    return ChromaVectors(database, Collections(connection, settings.chroma_collection, owner))

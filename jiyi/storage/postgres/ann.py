@@ -134,7 +134,6 @@ class AnnIndex:
         return f"made the index {name} in {time.monotonic() - started:.0f} s"
 
     def _cached(self, whose: str | None, ask: Callable[[], Any]) -> Any:
-        """Return what ``ask`` returned within the last minute, or call it."""
         now = self._clock()
         known = self._cache.get(whose)
         if known is None or now - known[0] > _CACHE_SECONDS:

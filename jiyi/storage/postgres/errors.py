@@ -96,7 +96,6 @@ def translate(
 
 
 def _message(error: psycopg.Error) -> str:
-    """Return the server's message in one line."""
     return " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())
 
 

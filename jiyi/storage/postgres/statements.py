@@ -51,7 +51,6 @@ _READABLE = _CONDITIONS.pop("readable")
 
 
 def _json_path(body: str, keys: Sequence[str], test: str) -> str:
-    """See `Dialect.json_path`."""
     found = f"({_READABLE.format(body=body)})::jsonb -> 'value'" + "".join(
         f" -> :{key}::text" for key in keys
     )

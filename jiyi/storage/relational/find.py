@@ -136,7 +136,6 @@ def _find_call(kind: Kind, query: Query, dialect: Dialect) -> Call:
 
 
 def _ids_call(kind: Kind, user_id: str, ids: Sequence[str], dialect: Dialect) -> Call:
-    """Return the call that finds all records with these ids."""
     of = "document" if kind in SEARCHABLE else kind
     return _where_call(kind, user_id, dialect, dialect.fragments[f"{of}_ids"], ids=dialect.array(ids))
 

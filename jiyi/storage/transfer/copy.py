@@ -191,7 +191,6 @@ class _Copy:
         self.checked[part] += held
 
     def _copy_vectors(self, scope: Scope, name: str) -> None:
-        """Copy vectors to records in the target that lack them."""
         for kind in SEARCHABLE:
             query = Query(scope=scope, kinds=(kind,), limit=_BATCH_SIZE)
             for page in all_pages(self._target.store, query):

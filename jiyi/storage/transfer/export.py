@@ -186,7 +186,6 @@ def _missing_records(name: str, promised: object, seen: _Counts) -> Iterator[Rej
 
 
 def _to_json(record: Record) -> dict[str, Any]:
-    """Return a record as JSON values, with its kind."""
     kind, scope = kind_of(record), record.scope
     assert scope is not None
     head = {"kind": kind, "id": record.id, "agent_id": scope.agent_id, "session_id": scope.session_id}
@@ -266,7 +265,6 @@ def _checked_fields(kind: Kind, data: Mapping[str, Any], allowed: Sequence[str])
 
 
 def _field_value(hint: Any, value: Any, name: str) -> Any:
-    """Convert a JSON value to the type of a field."""
     wanted = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     if type(value) is int and float in wanted and abs(value) < _LIMIT:
         value = float(value)

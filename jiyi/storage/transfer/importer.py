@@ -135,6 +135,5 @@ def _check_places(store: Store, summary: Summary) -> None:
 
 
 def _known(store: Store, batch: Sequence[Found]) -> set[Key]:
-    """Return the keys of the records that the store has already."""
     user_id = cast("Scope", batch[0].record.scope).user_id
     return set(store.find_by_keys(user_id, [key_of(found.record) for found in batch]))
