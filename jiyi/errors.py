@@ -119,15 +119,10 @@ class BadBudget(InputError):
 
 
 class BudgetTooSmall(JiyiError):
-    """What must be in the window is larger than the window.
+    """What must be in the window is larger than the window."""
 
-    Attributes:
-        needed: tokens that what must be there takes.
-        available: tokens the budget gives.
-    """
-
-    needed: int
-    available: int
+    needed: int  # tokens that what must be there takes
+    available: int  # tokens the budget gives
 
 
 class NotFound(JiyiError, LookupError):
@@ -226,13 +221,9 @@ class EndpointRefused(EmbeddingError):
 
 
 class TextRefused(EndpointRefused):
-    """The endpoint embeds other texts, but not this one, however short it is cut.
+    """The endpoint embeds other texts, but not this one, however short it is cut."""
 
-    Attributes:
-        status: the HTTP status it answered with.
-    """
-
-    status: int
+    status: int  # the HTTP status it answered with
 
 
 class LLMError(JiyiError):
@@ -272,13 +263,9 @@ class Forbidden(ServerError):
 
 
 class RateLimited(ServerError):
-    """Too many requests with this key; ask again later.
+    """Too many requests with this key; ask again later."""
 
-    Attributes:
-        retry_after: in how many seconds.
-    """
-
-    retry_after: int = 1
+    retry_after: int = 1  # in how many seconds
 
 
 class RequestTooLarge(ServerError):

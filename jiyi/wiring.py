@@ -1,7 +1,7 @@
 """Builds a memory from a URL and settings: the only place that picks concrete parts."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -30,6 +30,7 @@ from jiyi.rerank import CrossEncoderReranker, EndpointReranker, LLMReranker, Rer
 from jiyi.settings import Settings, load_settings
 from jiyi.short_term import Background, RunningSummary, ShortTermMemory, Summaries, SummaryUpdater
 from jiyi.skills import Router, SkillRegistry, SkillShelf
+from jiyi.storage import Store
 from jiyi.storage.backend import Backend, open_backend
 from jiyi.storage.place import Place, locate
 from jiyi.text import TokenCounter, counter_for
@@ -84,7 +85,7 @@ def open_memory(
     settings |= {name: part for name, part in named.items() if isinstance(part, str)}
     resolved = load_settings(user_id=user_id, agent_id=agent_id, **settings)
     place = _resolve_place(url, resolved)
-    options = _OpenOptions(
+    opening = _Opening(
         settings=resolved,
         models=(embedder, reranker, None if isinstance(llm, str) else llm),
         rule=forget_rule,
@@ -93,8 +94,8 @@ def open_memory(
         background=background,
         check=check_embedder,
     )
-    reopen = _refuse_fork if resolved.vector_index == "chroma" else partial(options.parts, place.absolute())
-    return MemoryManager(options.parts(place), reopen=reopen)
+    reopen = _refuse_fork if resolved.vector_index == "chroma" else partial(opening.parts, place.absolute())
+    return MemoryManager(opening.parts(place), reopen=reopen)
 
 
 def _refuse_fork() -> Parts:
@@ -102,7 +103,7 @@ def _refuse_fork() -> Parts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _OpenOptions:
+class _Opening:
     settings: Settings
     models: tuple[Embedder | str | None, Reranker | str | None, LLM | None]  # None: as set
     rule: Rule | None
@@ -115,16 +116,15 @@ class _OpenOptions:
         (embedder, reranker, llm), settings = self.models, self.settings
         own_embedder = embedder_for(settings) if embedder is None or isinstance(embedder, str) else None
         own_llm = None if llm else llm_for(settings)
+        llm = llm or own_llm
         if reranker is None or isinstance(reranker, str):
-            reranker = reranker_for(settings, llm or own_llm)
+            reranker = reranker_for(settings, llm)
         cached = CachedEmbedder(own_embedder or cast("Embedder", embedder))
         backend = open_backend(place, settings)
         try:
             if self.check:
                 backend.vectors.claim(cached.name)
-            counter = counter_for(settings.model)
-            builder = _PartsBuilder(self, backend, cached, reranker, llm or own_llm, counter)
-            parts = builder.parts(own_embedder, own_llm)
+            parts = self._build(backend, cached, reranker, llm, partial(_close, own_embedder, own_llm))
         except BaseException:
             backend.store.close()
             raise
@@ -135,105 +135,95 @@ class _OpenOptions:
                 worker.start()
         return parts
 
-
-def _close(*parts: object) -> None:
-    for part in parts:
-        if isinstance(part, OpenAIEmbedder | OpenAILLM):
-            part.close()
-
-
-@dataclass(frozen=True, slots=True)
-class _PartsBuilder:
-    options: _OpenOptions
-    backend: Backend
-    embedder: CachedEmbedder
-    reranker: Reranker | None
-    llm: LLM | None
-    counter: TokenCounter
-
-    def parts(self, *made: object) -> Parts:
-        """Return the parts; what was ``made`` for them is closed with the memory."""
-        settings, clock = self.options.settings, self.options.clock
-        store, ledger = self.backend.store, self.backend.ledger
-        long_term, upkeep, monitor = self.long_term(), None, None
+    def _build(
+        self,
+        backend: Backend,
+        embedder: CachedEmbedder,
+        reranker: Reranker | None,
+        llm: LLM | None,
+        on_close: Callable[[], None],
+    ) -> Parts:
+        settings, clock, store = self.settings, self.clock, backend.store
+        counter, upkeep, monitor = counter_for(settings.model), None, None
+        long_term = self._long_term(backend, embedder, reranker, llm, counter)
         if settings.maintain_hours:
-            upkeep = Maintenance(long_term, ledger, hours=settings.maintain_hours, clock=clock)
+            upkeep = Maintenance(long_term, backend.ledger, hours=settings.maintain_hours, clock=clock)
         if settings.monitor:
-            user, thresholds = settings.user_id or "", self.options.thresholds
-            monitor = ContextMonitor(thresholds=thresholds, clock=clock, counter=self.counter, user_id=user)
+            user = settings.user_id or ""
+            monitor = ContextMonitor(thresholds=self.thresholds, clock=clock, counter=counter, user_id=user)
         turns, ttl = settings.max_turns, timedelta(minutes=settings.session_ttl_minutes)
         return Parts(
             store=store,
             long_term=long_term,
             workers=tuple(filter(None, (upkeep, long_term.reader, long_term.indexer))),
             short_term=ShortTermMemory(store, changes=store.changes, max_turns=turns, ttl=ttl, clock=clock),
-            summaries=self.summaries(),
-            ledger=ledger,
-            skills=self.skills(),
+            summaries=self._summaries(store, llm, counter),
+            ledger=backend.ledger,
+            skills=self._skills(embedder),
             monitor=monitor,
-            counter=self.counter,
+            counter=counter,
             settings=settings,
             clock=clock,
-            on_close=partial(_close, *made),
+            on_close=on_close,
         )
 
-    def summaries(self) -> SummaryUpdater:
-        settings, llm = self.options.settings, self.llm
+    def _summaries(self, store: Store, llm: LLM | None, counter: TokenCounter) -> SummaryUpdater:
+        settings = self.settings
         policy = RunningSummary(
             settings.limits[0],
             at=settings.summary_at,
             max_messages=settings.summary_after,
             # Messages that leave the session's window must be in the summary.
             keep_turns=min(settings.summary_keep_turns, settings.max_turns),
-            counter=self.counter,
+            counter=counter,
         )
-        extractive = Summarize(
-            max_tokens=settings.summary_tokens,
-            language=settings.language,
-            counter=self.counter,
-            zone=settings.zone,
-        )
+        most, language = settings.summary_tokens, settings.language
+        extractive = Summarize(max_tokens=most, language=language, counter=counter, zone=settings.zone)
         written = extractive
         if llm is not None:  # one that fails must change nothing: the next window tries again
             written = replace(extractive, llm=llm, fallback=False, prompt=settings.summary_prompt)
-        in_background = llm is not None and self.options.background and not settings.summary_wait
+        in_background = llm is not None and self.background and not settings.summary_wait
         return SummaryUpdater(
-            Summaries(self.backend.store, clock=self.options.clock),
+            Summaries(store, clock=self.clock),
             policy,
             written,
             backlog=extractive,
             background=Background() if in_background else None,
         )
 
-    def skills(self) -> SkillShelf | None:
-        if not (folders := self.options.settings.skills):
+    def _skills(self, embedder: CachedEmbedder) -> SkillShelf | None:
+        if not self.settings.skills:
             return None
-        registry = SkillRegistry(*folders)
-        router = Router(registry, self.embedder)
-        if self.options.background:
+        registry = SkillRegistry(*self.settings.skills)
+        router = Router(registry, embedder)
+        if self.background:
             threading.Thread(target=_prepare_router, args=(router,), name="jiyi-skills", daemon=True).start()
         return SkillShelf(registry, router)
 
-    def long_term(self) -> LongTermMemory:
-        settings, clock, llm = self.options.settings, self.options.clock, self.llm
-        store, vectors, trash = self.backend.store, self.backend.vectors, self.backend.trash
-        zone, succession = settings.zone, Succession(store, vectors)
+    def _long_term(
+        self,
+        backend: Backend,
+        embedder: CachedEmbedder,
+        reranker: Reranker | None,
+        llm: LLM | None,
+        counter: TokenCounter,
+    ) -> LongTermMemory:
+        settings, clock, zone = self.settings, self.clock, self.settings.zone
+        store, vectors, trash = backend.store, backend.vectors, backend.trash
+        succession = Succession(store, vectors)
         facts = FactMemory(store, succession=succession, llm=llm, clock=clock, zone=zone)
         least, language = settings.consolidation_min_episodes, settings.language
         consolidation = Consolidation(
             store, vectors, llm=llm, clock=clock, min_episodes=least, language=language
         )
-        seconds, accesses = settings.reranker_seconds, Accesses(store, clock=clock)
-        second = Second(reranker=self.reranker, seconds=seconds) if self.reranker else None
-        recall = Recall(
-            store, vectors, self.embedder, second=second, accesses=accesses, zone=zone, clock=clock
-        )
-        indexer = Indexer(vectors, self.embedder, after_embedding=succession.settle)
+        second = Second(reranker=reranker, seconds=settings.reranker_seconds) if reranker else None
+        accesses = Accesses(store, clock=clock)
+        recall = Recall(store, vectors, embedder, second=second, accesses=accesses, zone=zone, clock=clock)
+        indexer = Indexer(vectors, embedder, after_embedding=succession.settle)
         reader = None
         if llm is not None and settings.learn_facts and settings.reader == "auto":
-            reader = Reader(
-                store, self.backend.ledger, facts, llm, settings=settings, clock=clock, on_new=indexer.notify
-            )
+            new = indexer.notify
+            reader = Reader(store, backend.ledger, facts, llm, settings=settings, clock=clock, on_new=new)
         rewrite = consolidation.rewritten
         learn = facts.learn if settings.learn_facts else lambda _: None
         return LongTermMemory(
@@ -242,10 +232,16 @@ class _PartsBuilder:
             facts=facts,
             reader=reader,
             consolidation=consolidation,
-            gate=gate_of(store, trash, settings=settings, rule=self.options.rule, clock=clock),
+            gate=gate_of(store, trash, settings=settings, rule=self.rule, clock=clock),
             forgetting=Forgetting(store, trash, rewrite=rewrite, learn=facts.learn),
-            updating=Updating(store, trash, facts, learn=learn, rewrite=rewrite, counter=self.counter),
+            updating=Updating(store, trash, facts, learn=learn, rewrite=rewrite, counter=counter),
         )
+
+
+def _close(*models: object) -> None:
+    for model in models:
+        if isinstance(model, OpenAIEmbedder | OpenAILLM):
+            model.close()
 
 
 def _prepare_router(router: Router) -> None:

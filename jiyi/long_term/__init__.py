@@ -2,7 +2,6 @@
 
 from jiyi.long_term.blocks import *
 from jiyi.long_term.consolidation.consolidation import *
-from jiyi.long_term.consolidation.writer import *
 from jiyi.long_term.facts.lookup import *
 from jiyi.long_term.facts.memory import *
 from jiyi.long_term.facts.merge import *

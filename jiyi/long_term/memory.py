@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from jiyi.clock import Clock
 from jiyi.errors import Closed, StorageError
-from jiyi.long_term.consolidation.consolidation import Consolidation
-from jiyi.long_term.consolidation.writer import ConsolidationReceipt
+from jiyi.long_term.consolidation.consolidation import Consolidation, ConsolidationReceipt
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.forget_gate.gate import ForgetGate, GateReceipt
 from jiyi.long_term.forgetting.forgetting import Forgetting

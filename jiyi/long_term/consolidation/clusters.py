@@ -17,14 +17,13 @@ docs/consolidation.md gives the figures.
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.long_term.consolidation.lesson import Brief
-from jiyi.long_term.consolidation.writer import Group
 from jiyi.long_term.finding import center, find_by_ids, first_vectors
 from jiyi.one_thread import one_blas_thread
 from jiyi.prompts import Language
@@ -34,8 +33,9 @@ from jiyi.storage.store import all_pages
 from jiyi.text import analyse
 from jiyi.text import language as language_of
 
-__all__ = ["WINDOW", "TextSimilarity", "cluster_texts", "group_similar"]
+__all__ = ["MAX_READ", "WINDOW", "Group", "TextSimilarity", "cluster_texts", "group_similar"]
 
+MAX_READ = 1_000  # newest episodes of a group read for its lesson; all of them are its sources
 WINDOW = 2_000  # newest episodes without a target that are compared with each other
 _MAX_LEADERS = 2_000  # newest knowledge of such episodes that can be extended
 _MAX_LEADER_SOURCES = 5  # first sources of a knowledge of which one is its leader
@@ -48,6 +48,22 @@ _MIN_VECTORS = 20  # the mean of fewer reflects a topic more than a language
 
 _Floats = NDArray[np.float32]
 _Postings = Mapping[str, tuple[NDArray[np.intp], _Floats]]
+
+
+@dataclass(slots=True)
+class Group:
+    """Episodes that belong together and are in no knowledge yet."""
+
+    scope: Scope  # of the knowledge: the user, and the agent of the episodes
+    knowledge_id: str
+    target: str  # its key; "" if they are only similar
+    ids: list[str] = field(default_factory=list)  # oldest first
+    briefs: deque[Brief] = field(default_factory=lambda: deque(maxlen=MAX_READ))  # the newest, oldest first
+
+    def add(self, brief: Brief) -> None:
+        """Add the next episode."""
+        self.ids.append(brief.id)
+        self.briefs.append(brief)
 
 
 @dataclass(frozen=True, slots=True)
