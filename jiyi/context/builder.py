@@ -41,23 +41,19 @@ def build_window(
     leave too little room for what must be included, the summary is dropped, then opened skills,
     then the profile.
 
-    Args:
-        materials: the candidates.
-        budget: tokens for all, and the shares of the sections.
-        counter: counts tokens.
-        language: "zh" or "en", for headings, roles and marks of history and context.
-        zone: of the dates shown.
-        policy: applied to the history first; then `TokenBudget` keeps what fits its allotment.
-        summary_place: of profile and summary: in the "system" section, or a user "message" after it.
-
-    Raises:
-        BudgetTooSmall: what must be included is larger than the budget.
+    ``language``, "zh" or "en", is of headings, roles and marks of history and context, ``zone`` of the dates
+    shown. A ``policy`` is applied to the history first; then `TokenBudget` keeps what fits its allotment.
+    ``summary_place`` is of profile and summary: in the "system" section, or a user "message" after it.
+    Raises `BudgetTooSmall` if what must be included is larger than the budget.
     """
-    profile, skipped = _fit_profile(materials, budget, counter)
+    # The profile lines that fit into their share, oldest first.
+    lines = [replace(b, tokens=counter.count_text(quote(b.text)) + 1) for b in materials.profile]
+    taken, skipped = pack(lines, int(budget.max_input_tokens * budget.profile_share))
+    fitting = {block.key for block in taken}
     prefix = Prefix(
         system=tuple(materials.system),
         skills=tuple(materials.skills),
-        profile=profile,
+        profile=tuple(block for block in lines if block.key in fitting),
         summary=materials.summary,
         place=summary_place,
     )
@@ -76,16 +72,6 @@ def build_window(
             if smaller is None:
                 raise
             prefix = smaller
-
-
-def _fit_profile(
-    materials: Materials, budget: Budget, counter: TokenCounter
-) -> tuple[tuple[Block, ...], list[Block]]:
-    """Return the profile lines that fit into their share, oldest first, and the rest."""
-    lines = [replace(b, tokens=counter.count_text(quote(b.text)) + 1) for b in materials.profile]
-    taken, skipped = pack(lines, int(budget.max_input_tokens * budget.profile_share))
-    fitting = {block.key for block in taken}
-    return tuple(block for block in lines if block.key in fitting), skipped
 
 
 @dataclass
@@ -108,7 +94,9 @@ class _Assembly:
         self._stable = self.budget.max_input_tokens - prefix_tokens - self._tool_tokens
         self._available = self._stable - (counter.count(materials.current) if materials.current else 0)
         if self._available < 0:
-            raise self._too_small_error(self._count_pinned_tokens())
+            talk = [*materials.history, *materials.tail]
+            pinned = Candidates.of(talk).required_places
+            raise self._too_small_error(sum(counter.count(talk[i]) for i in pinned))
         self._history = [counter.counted(m) for m in materials.history]
         self._tail = [counter.counted(m) for m in materials.tail]
         self._report = ReportBuilder(materials, self.prefix, self.skipped, counter)
@@ -217,10 +205,6 @@ class _Assembly:
             ),
             blocks=context.blocks,
         )
-
-    def _count_pinned_tokens(self) -> int:
-        messages = [*self.materials.history, *self.materials.tail]
-        return sum(self._counter.count(messages[i]) for i in Candidates.of(messages).required_places)
 
     def _too_small_error(self, pinned_tokens: int) -> BudgetTooSmall:
         available, excess = self.budget.max_input_tokens, pinned_tokens - self._available

@@ -50,16 +50,14 @@ def arrange(messages: Sequence[Message], question: str | None, scratch: Sequence
     user message at the end. Without a question the newest user message is the current one.
     ``scratch``, the steps of a run that the conversation does not keep, comes last.
     """
-    system: list[Message] = []
-    repeated: list[ReportItem] = []
+    system, repeated, talk = list[Message](), list[Message](), list[Message]()
     for message in messages:
         if message.role != "system":
-            continue
-        if any(message.content == earlier.content for earlier in system):
-            repeated.append(_repeated_system_item(message))
+            talk.append(message)
         else:
-            system.append(message)
-    talk = [message for message in messages if message.role != "system"]
+            (repeated if message.content in [earlier.content for earlier in system] else system).append(
+                message
+            )
     place = max((i for i, message in enumerate(talk) if message.role == "user"), default=None)
     if question and (place is None or talk[place].text.strip() != question.strip()):
         talk, place = [*talk, Message(role="user", content=question)], len(talk)
@@ -69,19 +67,18 @@ def arrange(messages: Sequence[Message], question: str | None, scratch: Sequence
         history=tuple(before),
         current=None if place is None else talk[place],
         tail=tuple(scratch) if place is None else (*talk[place + 1 :], *scratch),
-        left_out=tuple(repeated),
-    )
-
-
-def _repeated_system_item(message: Message) -> ReportItem:
-    return ReportItem(
-        section="system",
-        kind="message",
-        id=message.id,
-        tokens=message.tokens or 0,
-        reason="says the same as an earlier system message",
-        title=message.text[:60],
-        created_at=message.created_at,
+        left_out=tuple(
+            ReportItem(
+                section="system",
+                kind="message",
+                id=message.id,
+                tokens=message.tokens or 0,
+                reason="says the same as an earlier system message",
+                title=message.text[:60],
+                created_at=message.created_at,
+            )
+            for message in repeated
+        ),
     )
 
 

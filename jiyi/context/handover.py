@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import groupby
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from jiyi.context.health import find_goal
 from jiyi.errors import BudgetTooSmall, InputError
 from jiyi.extraction.clauses import split_sentences
 from jiyi.prompts import Language, quote, wording
-from jiyi.records import Message, Task
+from jiyi.records import Message, Step, Task
 from jiyi.records.atoms import turns
 from jiyi.records.checks import check_id
 from jiyi.short_term.policy import as_messages
@@ -28,8 +28,7 @@ _signs = cache(partial(lexicon, __package__, "handover", flags=re.IGNORECASE))
 _DONE_OVERLAP = 0.5  # share of a to-do's terms that a sentence saying "done" must have to close it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
+class _Line(NamedTuple):
     section: str
     text: str
     priority: float
@@ -63,10 +62,8 @@ def handover(
         counter: counts tokens.
         language: "zh", "en", or "auto" for the goal's.
 
-    Raises:
-        BudgetTooSmall: not even the beginning of the goal fits.
-        InputError: an unknown language.
-        BadMessage: a dict is no Chat Completions message.
+    Raises `BudgetTooSmall` if not even the beginning of the goal fits, `InputError` for an unknown language
+    or an impossible dict.
     """
     counter = counter or counter_for()
     talk = as_messages(messages)
@@ -77,7 +74,7 @@ def handover(
         "goal": [purpose],
         "summary": [line for line in summary.splitlines() if line.strip()],
         "decided": _find_decisions(talk),
-        "task": _format_steps(task, words),
+        "task": [_format_step(step, words) for step in (task.steps if task else ())],
         "todo": _find_open_todos(talk),
         "last": _format_last_turns(talk, last_turns),
     }
@@ -149,13 +146,8 @@ def _find_decisions(messages: Sequence[Message]) -> list[str]:
     return list(decisions)
 
 
-def _format_steps(task: Task | None, words: Mapping[str, str]) -> list[str]:
-    if task is None:
-        return []
-    return [
-        f"[{words[step.status]}] {step.description}" + (f" -> {step.result}" if step.result else "")
-        for step in task.steps
-    ]
+def _format_step(step: Step, words: Mapping[str, str]) -> str:
+    return f"[{words[step.status]}] {step.description}" + (f" -> {step.result}" if step.result else "")
 
 
 def _find_open_todos(messages: Sequence[Message]) -> list[str]:
@@ -202,22 +194,14 @@ class Stage:
         It holds nothing else of the earlier sessions. Results are quoted; if they are too long
         together each keeps its beginning, and the longest lose most.
 
-        Args:
-            results: what the stages before wrote at their end, by name; missing ones are left out.
-            max_tokens: the size limit of the message.
-            counter: counts tokens.
-
-        Raises:
-            InputError: a result of a stage that does not come before this one.
-            BudgetTooSmall: instruction and plan alone are larger than ``max_tokens``.
+        ``results`` are what the stages before wrote at their end, by name; missing ones are left out. Raises
+        `InputError` for a result of a stage that does not come before this one, `BudgetTooSmall` if
+        instruction and plan alone are larger than ``max_tokens``.
         """
         given = results or {}
-        for name in given:
-            if name not in self.after:
-                before = ", ".join(self.after) or "none"
-                raise InputError(
-                    f"{name!r} does not come before the stage {self.name!r}; before it: {before}"
-                )
+        if others := [name for name in given if name not in self.after]:
+            before = ", ".join(self.after) or "none"
+            raise InputError(f"{others[0]!r} does not come before the stage {self.name!r}; before it: {before}")
         counter = counter or counter_for()
         shown = {name: given[name] for name in self.after if given.get(name, "").strip()}
         limit = max((counter.count_text(text) for text in shown.values()), default=0)
@@ -263,8 +247,7 @@ def split_task(
         stages: your own, name -> instruction, in order; research, implement and verify by default.
         language: "zh", "en", or "auto" for the plan's.
 
-    Raises:
-        InputError: the plan is empty, there is no stage, or a session id cannot be used.
+    Raises `InputError` if the plan is empty, there is no stage, or a session id cannot be used.
     """
     points = [plan] if isinstance(plan, str) else [f"{n}. {point}" for n, point in enumerate(plan, 1)]
     text = "\n".join(points).strip()

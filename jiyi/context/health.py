@@ -89,9 +89,7 @@ def health(
         drift: a better measure of drift, for example by vectors.
         counter: counts tokens.
 
-    Raises:
-        BadBudget: ``max_tokens`` or ``recent`` is below 1.
-        BadMessage: a dict is no Chat Completions message.
+    Raises `BadBudget` for ``max_tokens`` or ``recent`` below 1, `BadMessage` for an impossible dict.
     """
     if max_tokens < 1 or recent < 1:
         raise BadBudget(f"max_tokens={max_tokens!r} and recent={recent!r} must be at least 1")
@@ -101,13 +99,13 @@ def health(
     all_turns = turns(talk)
     newest = {i for places in all_turns[-recent:] for i in places}
     fresh = {term for i in newest for term in query_terms(talk[i].search_text)}
-    stale = sum(
-        sizes[i]
-        for i, message in enumerate(talk)
-        if i not in newest and message.role != "system" and not message.pinned and _is_stale(message, fresh)
-    )
-    if drift is None and len(all_turns) > recent:
-        drift = _measure_drift(goal or find_goal(talk), fresh)
+    stale = 0
+    for i, message in enumerate(talk):
+        if i not in newest and message.role != "system" and not message.pinned:
+            terms = set(query_terms(message.search_text))
+            stale += sizes[i] if terms and len(terms & fresh) < _FRESH_SHARE * len(terms) else 0
+    if drift is None and len(all_turns) > recent and (wanted := {*query_terms(goal or find_goal(talk))}):
+        drift = 1 - len(wanted & fresh) / len(wanted)
     return Health(
         length=counter.count_all(talk) / max_tokens,
         stale=stale / sum(sizes) if talk else 0.0,
@@ -162,16 +160,6 @@ def _find_warning_signs(health: Health, limits: Thresholds) -> dict[str, str]:
     if health.drift is not None and health.drift >= limits.drift:
         signs["drift"] = f"the newest turns are far from the goal ({health.drift:.2f} of 1)"
     return signs
-
-
-def _is_stale(message: Message, fresh: set[str]) -> bool:
-    terms = set(query_terms(message.search_text))
-    return bool(terms) and len(terms & fresh) < _FRESH_SHARE * len(terms)
-
-
-def _measure_drift(goal: str, fresh: set[str]) -> float | None:
-    terms = set(query_terms(goal)) if goal else set()
-    return 1 - len(terms & fresh) / len(terms) if terms else None
 
 
 def _measure_repetition(texts: Sequence[str]) -> float:

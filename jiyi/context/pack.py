@@ -77,15 +77,9 @@ class PriorityContext:
         self._counter = self.counter or counter_for()
 
     def add(self, content: str, priority: float, tokens: int | None = None) -> None:
-        """Add a piece.
+        """Add a piece of so many tokens, counted if not given; the highest priority goes in first.
 
-        Args:
-            content: the text.
-            priority: higher goes in first.
-            tokens: its size; counted if not given.
-
-        Raises:
-            InputError: the content is not text, or ``tokens`` is negative.
+        Raises `InputError` if the content is not text, or ``tokens`` is negative.
         """
         if not isinstance(content, str):
             raise InputError(f"content must be text, not {type(content).__name__}")
@@ -97,13 +91,11 @@ class PriorityContext:
 
     def best(self) -> list[str]:
         """Return the pieces that fit, highest priority first; their tokens sum to at most ``max_tokens``."""
-        taken, _ = pack(self._blocks, self.max_tokens)
-        return [block.text for block in taken]
+        return [block.text for block in pack(self._blocks, self.max_tokens)[0]]
 
     def left(self) -> list[str]:
         """Return the pieces that do not fit, highest priority first."""
-        _, left = pack(self._blocks, self.max_tokens)
-        return [block.text for block in left]
+        return [block.text for block in pack(self._blocks, self.max_tokens)[1]]
 
     def text(self, separator: str = "\n\n") -> str:
         """Return the best as one text of at most ``max_tokens`` by the counter, separators included.

@@ -82,19 +82,14 @@ class ReportBuilder:
             after = sum(size for _, size in shown)
             removed = sum(block.tokens for block in context.without_room)
             self._add_step("trimmed retrieved", len(context.without_room), after + removed, after)
-        included = [
-            self._message_item(m, "system", "system messages always stay") for m in self._prefix.system
-        ]
         stored = [_block_item(block, _block_reason(block), size) for block, size in in_prefix]
         stored += [self._message_item(m, "history", self._history_reason(m)) for m in talk]
         stored += [_block_item(block, _block_reason(block), size) for block, size in shown]
+        flagged = sum([_SUSPICIOUS_MARK in item.reason for item in stored])
+        system, current = self._prefix.system, [materials.current] if materials.current else []
+        included = [self._message_item(m, "system", "system messages always stay") for m in system]
         included += stored
-        notes = list(materials.notes)
-        if flagged := sum([_SUSPICIOUS_MARK in item.reason for item in stored]):
-            notes.append(_WARNING.format(flagged))
-        if materials.current is not None:
-            reason = "the current message always stays"
-            included.append(self._message_item(materials.current, "input", reason))
+        included += [self._message_item(m, "input", "the current message always stays") for m in current]
         sections: dict[Section, int] = dict.fromkeys(SECTIONS, 0)
         for item in included:
             sections[item.section] += item.tokens
@@ -108,7 +103,7 @@ class ReportBuilder:
             framing=tokens - sum(sections.values()),
             included=tuple(included),
             left_out=(*self._left_out, *(_block_item(b, reason) for b, reason in context.left_out)),
-            notes=tuple(notes),
+            notes=(*materials.notes, *([_WARNING.format(flagged)] if flagged else [])),
             steps=tuple(self._steps),
             nothing_relevant=materials.nothing_relevant,
             saved=saved,

@@ -73,26 +73,17 @@ class ForgetRule:
         return min(1.0, max(0.0, score))
 
 
-class KindRule(Protocol):
-    """Decides about records of one other kind; it is never called for pinned ones."""
+@dataclass(frozen=True, kw_only=True)
+class KindRule:
+    """Decides about records of one other kind that are not pinned: they go when some time has passed.
 
-    @property
-    def kind(self) -> Kind:
-        """The kind it decides about."""
+    The fields of a rule that are spans say how much.
+    """
+
+    kind: ClassVar[Kind]  # the kind it decides about
 
     def until(self, now: datetime) -> datetime | None:
         """Return the time before which a record must have been created to be judged; None judges none."""
-
-    def reason(self, record: Any, now: datetime) -> str | None:
-        """Return why the record may go, as one of a few fixed texts, or None if it stays."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _SpanRule:
-    """A rule by which records go when some time has passed; its fields say how much."""
-
-    def until(self, now: datetime) -> datetime | None:
-        """See `KindRule.until`."""
         spans = [value for value in vars(self).values() if isinstance(value, timedelta)]
         try:
             return now - min(spans) if spans else None
@@ -100,7 +91,7 @@ class _SpanRule:
             return None
 
     def reason(self, record: Any, now: datetime) -> str | None:
-        """See `KindRule.reason`."""
+        """Return why the record may go, as one of a few fixed texts, or None if it stays."""
         if (term := self._term(record)) is None:
             return None
         why, since, span = term
@@ -112,7 +103,7 @@ class _SpanRule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KnowledgeRule(_SpanRule):
+class KnowledgeRule(KindRule):
     """Uncertain knowledge goes when it was neither recalled nor updated for long."""
 
     confidence: float = 0.6  # knowledge at least so certain stays
@@ -126,7 +117,7 @@ class KnowledgeRule(_SpanRule):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FactRule(_SpanRule):
+class FactRule(KindRule):
     """Facts that are no longer valid go long after their end; valid ones stay.
 
     A fact ends at ``valid_to`` or, if that is not known, when it was said. If it was recalled
@@ -149,7 +140,7 @@ class FactRule(_SpanRule):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MessageRule(_SpanRule):
+class MessageRule(KindRule):
     """Messages go by age alone; off unless an age is given."""
 
     max_age: timedelta | None = None  # None: messages are not forgotten
@@ -160,18 +151,17 @@ class MessageRule(_SpanRule):
         return None if age is None or record.created_at is None else ("older than", record.created_at, age)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ItemRule:
+class ItemRule(KindRule):
     """Items go when they expire; those without a ttl stay."""
 
     kind: ClassVar[Kind] = "item"
 
     def until(self, now: datetime) -> datetime | None:
-        """See `KindRule.until`."""
+        """Judge all items."""
         return now
 
     def reason(self, record: Item, now: datetime) -> str | None:
-        """See `KindRule.reason`."""
+        """Return that its time is over, or None."""
         return None if record.is_there(now) else "its time is over"
 
 

@@ -78,17 +78,14 @@ class Forgetting:
         dry_run: bool = False,
         alone: bool = False,
     ) -> ForgetReceipt:
-        """Move records to the trash, from which `restore` brings them back.
+        """Move records to the trash, from which `restore` brings them back; see `MemoryManager.forget`.
 
-        Either by ``ids``, also of summaries; or by a ``query`` within the scope, whose filters must all match
-        and whose words must all be in a record or summary (no similarity; a task in progress counts with all
-        its text); or, without either, the whole scope. The ``reason`` is stored with the records. With
-        ``alone`` a tool call stays if its result goes, and a result if its call goes.
+        Either by ``ids``, also of summaries; or by a ``query`` within the scope (a task in progress counts
+        with all its text); or, without either, the whole scope. With ``alone`` a tool call stays if its
+        result goes, and a result if its call goes.
 
-        Raises:
-            BadQuery: both ids and a query, an empty one, one without a word, or words in more records than
-                its ``limit``; nothing was changed.
-            NotFound: the scope has no record with one of the ids; nothing was changed.
+        Raises `BadQuery` for both ids and a query, an empty one, one without a word, or words in more records
+        than its ``limit``, `NotFound` for an id that the scope does not have; then nothing was changed.
         """
         request = _Request(scope, ids, query and replace(query, scope=scope), reason, at, dry_run, alone)
         if dry_run:
@@ -145,11 +142,8 @@ class Forgetting:
         Either by ids, or all that one forget removed, by the time in its receipt. Facts and knowledge derived
         from restored records are restored too if their sources exist, even if a later forget removed them;
         facts are merged with what was said meanwhile. Records that exist again under their id stay in the
-        trash, as does knowledge whose episodes now belong to another; the receipt says so.
-
-        Raises:
-            BadQuery: neither ids nor a time, or both.
-            NotFound: nothing in the trash matches; nothing was changed.
+        trash, as does knowledge whose episodes now belong to another; the receipt says so. Raises `BadQuery`
+        for neither ids nor a time, or both, `NotFound` if nothing in the trash matches.
         """
         if (ids is None) == (forgotten_at is None):
             raise BadQuery("say what to restore: ids, or the moment of a receipt")

@@ -81,17 +81,8 @@ class Recall:
     ) -> Hits:
         """Return the records that answer ``query.text``, best first, all kinds in one order.
 
-        Args:
-            query: the question, its scope and filters; at most ``limit`` hits are returned.
-            limits: at most so many of each kind, in place of the query's kinds and limit.
-            around: how many messages before and after a message to return with it as
-                ``Hit.around``; none is returned with two hits.
-            min_score: the lowest ``Hit.relevance`` of a hit.
-            snapshot: the state of the memory to search; by default a new one.
-
-        Raises:
-            BadQuery: the text is empty, a kind cannot be searched, or ``around`` or ``min_score`` is
-                out of range.
+        ``limits``, at most so many of each kind, take the place of the query's kinds and limit; the rest is
+        as in `MemoryManager.search`. A new ``snapshot`` of the memory is searched unless one is given.
         """
         number = isinstance(min_score, int | float) and not isinstance(min_score, bool)
         if not number or not 0 <= min_score <= 1:
