@@ -10,7 +10,6 @@ from jiyi.verbs.messages import MessageVerbs
 from jiyi.verbs.recall import RecallVerbs
 from jiyi.verbs.sessions import SessionVerbs
 from jiyi.verbs.tasks import SkillVerbs, TaskVerbs
-from jiyi.verbs.upkeep import UpkeepVerbs
 
 __all__ = ["MemoryManager"]
 
@@ -27,7 +26,6 @@ class MemoryManager(
     FactVerbs,
     ItemVerbs,
     ForgettingVerbs,
-    UpkeepVerbs,
 ):
     """An agent's memory: save what happens, ask what the model should see now.
 

@@ -134,8 +134,8 @@ class TokenBudget:
     - Messages that carry a count of this counter are not counted again, and those older than the kept ones
       are not counted at all.
 
-    Raises `BadBudget` if ``max_tokens`` or ``budget`` is not a whole number of at least 1, and `BudgetTooSmall`
-    (when called) if what must stay takes more than the budget.
+    Raises `BadBudget` if ``max_tokens`` or ``budget`` is not a whole number of at least 1, and (when called)
+    `BudgetTooSmall` if what must stay takes more than the budget.
     """
 
     max_tokens: int = DEFAULT_TOKENS  # in total

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import BadQuery, Closed, InputError, ScopeMissing
@@ -23,7 +23,7 @@ from jiyi.verbs.cursors import list_page
 from jiyi.working import WorkingMemory
 
 __all__ = [
-    "Parts", "Verbs", "as_ids", "as_labels", "as_path", "as_utc", "check_flags", "check_text", "closed",
+    "Parts", "Verbs", "as_ids", "as_labels", "as_path", "as_utc", "check_flags", "check_text",
 ]  # fmt: skip
 
 _T = TypeVar("_T")
@@ -63,7 +63,7 @@ class Verbs:
 
     def __init__(self, parts: Parts, *, reopen: Callable[[], Parts] | None = None) -> None:
         self._set_parts(parts)
-        self._reopen = reopen or closed
+        self._reopen = reopen or _closed
         leave_at_fork(self)
 
     def _set_parts(self, parts: Parts) -> None:
@@ -86,17 +86,13 @@ class Verbs:
             vars(self).pop(name, None)
         self._opening = threading.RLock()
 
-    @property
-    def _needs_reopening(self) -> bool:
-        return "_parts" not in vars(self)
-
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
             if name not in _PART_ATTRIBUTES or "_opening" not in vars(self):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             with self._opening:
-                if self._needs_reopening:
+                if "_parts" not in vars(self):
                     self._set_parts(self._reopen())
             return getattr(self, name)
 
@@ -114,6 +110,28 @@ class Verbs:
     def counter(self) -> TokenCounter:
         """Counts tokens as windows are counted."""
         return self._counter
+
+    def close(self) -> None:
+        """Stop the background work and release the database; what is pending waits for the next open.
+
+        A summary being written has five seconds to be stored; otherwise a later window folds again.
+        """
+        if "_parts" not in vars(self):  # opened before a fork, and not used in this process
+            self._reopen = _closed
+            return
+        self._short_term.close()
+        self._summaries.close()
+        for worker in self._parts.workers:
+            worker.close()
+        self._long_term.recall.close()
+        self._store.close()
+        self._parts.on_close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _scope(self, user_id: str | None, agent_id: str | None, session_id: str | None = None) -> Scope:
         user = user_id if user_id is not None else self._settings.user_id
@@ -144,8 +162,7 @@ class Verbs:
 _PART_ATTRIBUTES = frozenset(name for name in Verbs._set_parts.__code__.co_names if name.startswith("_"))
 
 
-def closed() -> Parts:
-    """Raise `Closed`, for a memory that cannot be reopened."""
+def _closed() -> Parts:
     raise Closed("this memory is not open in this process; open it with jiyi.open()")
 
 

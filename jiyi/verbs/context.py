@@ -93,7 +93,12 @@ class ContextVerbs(Verbs):
         else:  # what an earlier window for the same question recalled
             found = Recalled(blocks=recalled.blocks, nothing_relevant=recalled.report.nothing_relevant)
         window = self._assemble(question, found, tools, policy)
-        self._report_window(question, window, task_type, started)
+        if self._monitor is not None:
+            whose: dict[str, str] = {"task_type": task_type, "user_id": scope.user_id}
+            took = 1000 * (time.perf_counter() - started)
+            self._monitor.window(window, session_id=session_id, milliseconds=took, **whose)
+            if question.state.step is not None:
+                self._monitor.summarised(session_id, **whose)
         return window
 
     def _note_hidden_messages(self, question: "_Question") -> list[str]:
@@ -217,6 +222,16 @@ class ContextVerbs(Verbs):
         policy: Policy | None,
     ) -> Window:
         talk, limits, state = question.talk, question.limits, question.state
+        task, blocks = self._working.current(question.scope), list[Block]()
+        if task is not None and question.in_run:  # the run itself shows what its tools did
+            task = replace(task, steps=tuple(step for step in task.steps if step.tool_name is None))
+        if task is not None:
+            blocks.append(task_block(task, self._counter, question.language))
+        task, blocks = self._working.current(question.scope), list[Block]()
+        if task is not None and question.in_run:  # the run itself shows what its tools did
+            task = replace(task, steps=tuple(step for step in task.steps if step.tool_name is None))
+        if task is not None:
+            blocks.append(task_block(task, self._counter, question.language))
         skills, unloaded, swapped = self._skill_blocks(question.scope, question.text, question.language)
         materials = replace(
             talk,
@@ -225,7 +240,7 @@ class ContextVerbs(Verbs):
             summary=summary_block(state.summary, limits.max_input_tokens // _SUMMARY_PART, self._counter),
             tools=tools,
             broken=question.session.dropped,
-            blocks=self._task_blocks(question) + [b for b in found.blocks if b.section != "task"],
+            blocks=blocks + [b for b in found.blocks if b.section != "task"],
             below_threshold=found.below,
             asked_at=question.at,
             nothing_relevant=found.nothing_relevant,
@@ -248,23 +263,6 @@ class ContextVerbs(Verbs):
             policy=policy,
             summary_place=self._settings.summary_place,
         )
-
-    def _task_blocks(self, question: "_Question") -> list[Block]:
-        task = self._working.current(question.scope)
-        if task is None:
-            return []
-        if question.in_run:  # the run itself shows what its tools did
-            task = replace(task, steps=tuple(step for step in task.steps if step.tool_name is None))
-        return [task_block(task, self._counter, question.language)]
-
-    def _report_window(self, question: "_Question", window: Window, task_type: str, started: float) -> None:
-        if self._monitor is None:
-            return
-        user, session = question.scope.user_id, question.scope.session_id or ""
-        took = 1000 * (time.perf_counter() - started)
-        self._monitor.window(window, session_id=session, task_type=task_type, milliseconds=took, user_id=user)
-        if question.state.step is not None:
-            self._monitor.summarised(session, task_type=task_type, user_id=user)
 
 
 @dataclass(frozen=True, slots=True)

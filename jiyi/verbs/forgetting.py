@@ -1,4 +1,4 @@
-"""Verbs about keeping and forgetting: maintain, forget, restore, update, pin."""
+"""Verbs about keeping and forgetting: figures, vectors, maintain, forget, restore, update, pin."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +10,8 @@ from typing import Any, Literal
 from jiyi.errors import BadQuery, InputError
 from jiyi.long_term import Change, ConsolidationReceipt, ForgetReceipt, Maintained, RestoreReceipt, maintain
 from jiyi.long_term.forget_gate.gate import GateReceipt
-from jiyi.records import FORGETTABLE, Item, Kind, Query, Scope, Searchable
+from jiyi.long_term.reading import ReadingState
+from jiyi.records import FORGETTABLE, SEARCHABLE, Item, Kind, Query, Scope, Searchable
 from jiyi.storage import ExportReceipt, export_lines, export_markdown
 from jiyi.verbs.base import Verbs, as_ids, as_labels, as_path, as_utc, check_flags, check_text
 
@@ -21,6 +22,44 @@ _MAX_MATCHES = 1_000  # records that a query may forget at once
 
 class ForgettingVerbs(Verbs):
     """Maintain the memory, forget, restore, pin, export."""
+
+    def stats(self, *, user_id: str | None = None, agent_id: str | None = None) -> Mapping[str, int]:
+        """Return how many records of each kind there are, and ``vectors_pending``.
+
+        For all agents together also ``vectors_apart``, if the embedder refuses some texts: these wait for
+        `reembed`; and ``messages_unread``, if a language model reads in the background.
+        """
+        kinds: tuple[Kind, ...] = (*SEARCHABLE, "session", "task", "summary")
+        scope = self._scope(user_id, agent_id)
+        counts = dict(self._store.count(Query(scope=scope, kinds=kinds)))
+        if apart := self._long_term.indexer.apart(scope.user_id):
+            counts["vectors_apart"] = apart
+        if self._long_term.reader is not None:
+            counts["messages_unread"] = self._long_term.reader.unread(scope.user_id)
+        return counts
+
+    def reading(self) -> ReadingState | None:
+        """Return what waits for the background reader, its costs and errors; None if no model reads."""
+        return None if self._long_term.reader is None else self._long_term.reader.state()
+
+    def flush(self, progress: Callable[[int], None] | None = None) -> int:
+        """Make the vectors that are pending now, for every user; return the number of records embedded.
+
+        First waits for summaries that a language model is writing in this process; one that fails raises
+        nothing here, but is in the notes of its session's next window. Without the bundled model's data file
+        nothing is embedded, and the log says so once. After an `EmbeddingError` what was done stays done.
+        """
+        self._summaries.flush()
+        return self._long_term.indexer.flush(progress)
+
+    def reembed(self, progress: Callable[[int], None] | None = None) -> int:
+        """Bind the data to the embedder in use and embed everything again; return the number of records.
+
+        If some vectors are pending, only those are made; what the embedder refused is tried again. Otherwise
+        searches use the old ones until the new ones are complete; called again after an interruption, it
+        continues. Raises `EmbeddingError`, and `ModelMissing` without the bundled model's data file.
+        """
+        return self._long_term.indexer.reembed(progress)
 
     def run_forget_gate(
         self,

@@ -1,14 +1,18 @@
 """Verbs about conversations: save, list, import."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, cast
 
 from jiyi.clock import Moment, read_moment
 from jiyi.errors import BadMessage, DuplicateId
+from jiyi.extraction import extract
 from jiyi.importers.mem0_client import Mem0Client
 from jiyi.importers.run import import_path, is_remote_source
 from jiyi.long_term.finding import newest_messages
@@ -16,12 +20,14 @@ from jiyi.records import ContentPart, Given, Message, Role, Scope, Session, as_m
 from jiyi.records.query import Listing, check_limit
 from jiyi.storage import ImportReceipt
 from jiyi.storage.store import all_messages
+from jiyi.text import analyse
+from jiyi.text.lexicon import read_toml
 from jiyi.verbs.base import Verbs, as_path, check_flags
-from jiyi.verbs.loading import load_language_data
 
 __all__ = ["MessageVerbs"]
 
 _PAGE_SIZE = 1_000  # messages read at once
+_LETTERS = {"en": re.compile("[A-Za-z]"), "zh": re.compile("[\u4e00-\u9fff]")}
 
 
 class MessageVerbs(Verbs):
@@ -275,13 +281,24 @@ class MessageVerbs(Verbs):
         return stored
 
     def _save(self, scope: Scope, messages: Sequence[Message]) -> list[Message]:
-        load_language_data(message.text for message in messages)
+        for text in (message.text for message in messages):
+            for name, letter in _LETTERS.items():
+                if letter.search(text):
+                    _load_language(name)
         # Repeatable because messages have their ids, and facts already read are recognised.
         stored = self._indexed(self._store.together(lambda: self._store_messages(messages), repeatable=True))
         for message in stored:  # the monitor compares answers with the session's last window
             if self._monitor is not None and message.role == "assistant" and message.text.strip():
                 self._monitor.reply(scope.session_id or "", message.text, user_id=scope.user_id)
         return stored
+
+
+@cache
+def _load_language(name: str) -> None:
+    """Read samples of a language for facts, so that no write loads dictionaries while others wait for it."""
+    for text in read_toml("jiyi.verbs", "samples")[name]:
+        analyse(text)
+        extract(text, speaker=None, role="user", said_at=datetime.now(UTC), zone=UTC)
 
 
 def _is_same_message(stored: Message, given: Given | Message, message: Message) -> bool:
