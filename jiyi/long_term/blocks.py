@@ -9,8 +9,8 @@ from typing import Any, cast
 from jiyi.compression.compressor import Compressor
 from jiyi.long_term.facts.lookup import find_replaced_sources
 from jiyi.long_term.facts.slots import NOTE
+from jiyi.long_term.finding import add_surroundings
 from jiyi.long_term.recall.recall import Recall
-from jiyi.long_term.recall.surroundings import add_surroundings
 from jiyi.long_term.relevance import relevant
 from jiyi.prompts import wording
 from jiyi.records import Block, Episode, Fact, Hit, Hits, Item, Kind, Knowledge, Message, Query, ReportItem

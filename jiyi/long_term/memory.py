@@ -17,12 +17,9 @@ from jiyi.long_term.worker import Worker
 from jiyi.records import Scope
 from jiyi.storage import Ledger
 
-__all__ = ["LongTermMemory", "Maintained", "Maintenance", "MaintenanceProgress", "maintain"]
+__all__ = ["LongTermMemory", "Maintained", "Maintenance", "maintain"]
 
 _MAX_POLL = 60.0  # seconds between checks whether a period began
-
-MaintenanceProgress = Callable[[str, int, int | None], None]
-"""Called with the part of maintenance, how much of it is done, and the total or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +51,13 @@ def maintain(
     scope: Scope,
     *,
     dry_run: bool = False,
-    progress: MaintenanceProgress | None = None,
+    progress: Callable[[str, int, int | None], None] | None = None,
 ) -> Maintained:
     """Read what is due, expire facts, consolidate, then run the forget gate.
 
     In this order nothing is forgotten before it is learned from. Each part may be interrupted and
-    repeated, and several processes may run it at once. A dry run only runs the gate.
+    repeated, and several processes may run it at once. A dry run only runs the gate. ``progress`` is called
+    with the part, how much of it is done, and the total or None.
     """
     report = progress or (lambda *_: None)
     reading = consolidation = None

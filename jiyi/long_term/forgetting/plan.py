@@ -118,7 +118,7 @@ class Plan:
     changed: dict[Key, Forgotten] = field(default_factory=dict)
     rewritten: list[Fact | Knowledge] = field(default_factory=list)  # the new states of what is changed
     facts: dict[str, Fact] = field(default_factory=dict)  # removed ones
-    relinked: list[Fact] = field(default_factory=list)  # facts that stay, with other links
+    relinked: dict[Key, Forgotten] = field(default_factory=dict)  # facts that stay, with other links
     to_relearn: dict[str, Message] = field(default_factory=dict)  # messages to read again
     released: list[str] = field(default_factory=list)  # episodes that lose their knowledge
     # The first version of a session's summary to remove, and why.
@@ -153,8 +153,9 @@ class Plan:
             self._remove(episode, "its task goes")
         self._remove_or_reduce_facts()
         self._remove_or_rewrite_knowledge()
-        relinked = relink_facts(self.reader.store, self.facts.values(), self.at, without=self.facts)
-        self.relinked = [fact for fact in relinked if ("fact", fact.id) not in self.removed]
+        for fact in relink_facts(self.reader.store, self.facts.values(), self.at, without=self.facts):
+            if (key := key_of(fact)) not in self.removed and key not in self.changed:
+                self.relinked[key] = self._describe_change(fact, "a fact before or after it goes")
         self._remove_summaries(query)
         return self
 
@@ -177,17 +178,12 @@ class Plan:
 
     def receipt(self, *, dry_run: bool) -> ForgetReceipt:
         """Return the receipt of this plan."""
-        why = "a fact before or after it goes"
-        facts = {key_of(fact): fact for fact in self.relinked if key_of(fact) not in self.changed}
-        relinked = {
-            key: describe(f, "changed", why, with_text=self._is_visible(f)) for key, f in facts.items()
-        }
         requested = [item for item in self.removed.values() if item.why == REQUESTED]
         others = [item for item in self.removed.values() if item.why != REQUESTED]
-        others += [*self.changed.values(), *relinked.values()]
+        others += [*self.changed.values(), *self.relinked.values()]
         return ForgetReceipt(
             counts=count_kinds(self.removed),
-            changed=count_kinds([*self.changed, *relinked]),
+            changed=count_kinds([*self.changed, *self.relinked]),
             items=(*requested[:MAX_ITEMS], *others[:MAX_ITEMS]),
             reason=self.reason,
             at=self.at,
@@ -207,8 +203,11 @@ class Plan:
 
     def _change(self, record: Fact | Knowledge, after: Fact | Knowledge, why: str) -> None:
         """Plan to replace a record by its new state."""
-        self.changed[key_of(record)] = describe(record, "changed", why, with_text=self._is_visible(record))
+        self.changed[key_of(record)] = self._describe_change(record, why)
         self.rewritten.append(after)
+
+    def _describe_change(self, record: Fact | Knowledge, why: str) -> Forgotten:
+        return describe(record, "changed", why, with_text=self._is_visible(record))
 
     def _is_visible(self, record: Forgettable) -> bool:
         """Return whether the requesting agent sees a record, unlike a summary of a whole session."""

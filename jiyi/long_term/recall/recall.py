@@ -13,13 +13,13 @@ from jiyi.breaker import Breaker
 from jiyi.clock import Clock, utc_now
 from jiyi.embeddings import Embedder
 from jiyi.errors import BadQuery, EmbeddingError, IndexUnreachable
+from jiyi.long_term.finding import add_surroundings
 from jiyi.long_term.recall.accesses import Accesses
 from jiyi.long_term.recall.asked_point import find_answers, find_asked_point, is_partly_outdated
 from jiyi.long_term.recall.features import Evidence, Features, build_evidence, compute_features
 from jiyi.long_term.recall.outdated import compare_messages, rows_to_compare
 from jiyi.long_term.recall.question import Question, named_speakers, parse_question, remove_names
 from jiyi.long_term.recall.ranking import Ranked, RecordText, TextKey, mark_repeats, rank, text_keys
-from jiyi.long_term.recall.surroundings import add_surroundings
 from jiyi.long_term.recall.unanswerable import nothing_relevant
 from jiyi.long_term.recall.weighing import ScoredRecord, find_answer_rows, make_hits, put_first, score_records
 from jiyi.one_thread import one_blas_thread

@@ -8,7 +8,7 @@ from jiyi.long_term.recall.outdated import MAYBE, REORDER, SURE, Comparison
 from jiyi.long_term.recall.ranking import Ranked, RecordText
 from jiyi.long_term.recall.weights import PRIORS
 from jiyi.records import Fact, Hit, Knowledge, Searchable
-from jiyi.storage import Candidates, Key
+from jiyi.storage import Key
 
 __all__ = ["ScoredRecord", "find_answer_rows", "make_hits", "put_first", "score_records"]
 
@@ -61,18 +61,13 @@ def _sort_records(scored: list[ScoredRecord], ranked: Ranked, compared: Comparis
     for item in scored if successors else ():
         fact = item.record if isinstance(item.record, Fact) else None
         successor = successors.get(_source_key(fact, ("fact", fact.id))) if fact else None
-        if successor is not None and successor not in scores:
-            scores[successor] = _ranked_score(successor, ranked, item.score)
+        if successor is not None and successor not in scores:  # it may be returned, but was not fetched
+            rows = (row for row in ranked.rows.tolist() if table.key(row) == successor)
+            scores[successor] = next((float(ranked.scores[row]) for row in rows), item.score)
         lowered = item.score if successor is None else scores[successor] - _SCORE_STEP
         why = {"in_force": round(lowered - item.score, 6)} if lowered < item.score else {}
         moved.append(item._replace(score=lowered, why={**why, **item.why}) if why else item)
     return sorted(moved or scored, key=itemgetter(0), reverse=True)
-
-
-def _ranked_score(key: Key, ranked: Ranked, default: float) -> float:
-    """Return the score of a record that may be returned but was not fetched."""
-    rows = ranked.rows.tolist()
-    return next((float(ranked.scores[row]) for row in rows if ranked.table.key(row) == key), default)
 
 
 def _source_key(record: Searchable, key: Key) -> Key:
@@ -122,7 +117,9 @@ def make_hits(
     shares = ranked.why([item.row for item in chosen])
     for (score, row, record, why), share in zip(chosen, shares, strict=True):
         certain = row in sure or "asked_point" in why  # an answer is not doubted for the rest of its message
-        key = table.key(row)
+        key, replaced_by = table.key(row), table.key(sure[row])[1] if row in sure else None
+        if isinstance(record, Fact):  # as stored, not as estimated
+            replaced_by = record.superseded_by if record.status == "superseded" else None
         yield Hit(
             record=record,
             kind=key[0],
@@ -130,13 +127,6 @@ def make_hits(
             relevance=relevance[row],
             similarity=float(features.similarity[row]),
             why={**why, **share},
-            outdated_by=_successor(record, table, sure.get(row)),
+            outdated_by=replaced_by,
             maybe_outdated_by=None if certain or not doubted else doubted.get(_source_key(record, key)),
         )
-
-
-def _successor(record: Searchable, table: Candidates, row: int | None) -> str | None:
-    """Return the id of what replaced a record: as stored for a fact, as estimated for a message."""
-    if isinstance(record, Fact):
-        return record.superseded_by if record.status == "superseded" else None
-    return None if row is None else table.key(row)[1]
