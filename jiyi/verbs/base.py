@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import BadQuery, Closed, InputError, ScopeMissing
@@ -23,10 +23,23 @@ from jiyi.verbs.cursors import list_page
 from jiyi.working import WorkingMemory
 
 __all__ = [
-    "Parts", "Verbs", "as_ids", "as_labels", "as_path", "as_utc", "check_flags", "check_text",
+    "Filters", "Id", "Ids", "Labels", "Parts", "Verbs", "as_ids", "as_labels", "as_path", "as_utc",
+    "check_flags", "check_text",
 ]  # fmt: skip
 
 _T = TypeVar("_T")
+
+Id: TypeAlias = str | None
+"""The id of a user or an agent, by default that given to `jiyi.open`; of a session, by default any."""
+
+Ids: TypeAlias = Sequence[str] | str
+"""Ids, or one id."""
+
+Labels: TypeAlias = Sequence[str] | str
+"""Labels of a namespace from the outermost on; a text is one label."""
+
+Filters: TypeAlias = Mapping[str, Any] | None
+"""Conditions that `jiyi.records.read_filter` reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +59,7 @@ class Parts:
     clock: Clock = utc_now  # where "now" comes from
     on_close: Callable[[], None] = lambda: None  # releases what was created for this memory
 
-    def run_in_transaction(self, work: Callable[[], _T], user_id: str | None) -> _T:
+    def run_in_transaction(self, work: Callable[[], _T], user_id: Id) -> _T:
         """Call ``work``, whose verbs for this user become one transaction, and return its result."""
         try:
             return self.store.together(work)
@@ -133,7 +146,7 @@ class Verbs:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _scope(self, user_id: str | None, agent_id: str | None, session_id: str | None = None) -> Scope:
+    def _scope(self, user_id: Id, agent_id: Id, session_id: Id = None) -> Scope:
         user = user_id if user_id is not None else self._settings.user_id
         if user is None:
             raise ScopeMissing("whose memory? Pass user_id= to jiyi.open() or to this call")
@@ -141,13 +154,7 @@ class Verbs:
         return Scope(user_id=user, agent_id=agent, session_id=session_id)
 
     def _list_page(
-        self,
-        kind: Kind,
-        scope: Scope,
-        limit: int,
-        after: str | None,
-        filters: Mapping[str, Any] | None = None,
-        **more: Any,
+        self, kind: Kind, scope: Scope, limit: int, after: str | None, filters: Filters = None, **more: Any
     ) -> Listing[Any]:
         query = Query(scope=scope, kinds=(kind,), newest_first=True, limit=limit, **more)
         return list_page(self._store, query.with_filters(filters), after)

@@ -17,7 +17,7 @@ from jiyi.records import PRESETS, Block, Budget, Kind, Message, Query, ReportSte
 from jiyi.short_term import Kept, Policy, SummaryState, summary_block
 from jiyi.short_term.policy import as_messages
 from jiyi.text import language
-from jiyi.verbs.base import Verbs
+from jiyi.verbs.base import Id, Verbs
 from jiyi.working import task_block
 
 __all__ = ["ContextVerbs"]
@@ -56,8 +56,8 @@ class ContextVerbs(Verbs):
         episodes: int | None = None,
         knowledge: int | None = None,
         asked_at: datetime | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Window:
         """Return what the model should see now, with a report.
 

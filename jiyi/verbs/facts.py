@@ -10,7 +10,7 @@ from jiyi.long_term import Learned, Neighbour, neighbours, profile_of
 from jiyi.long_term.finding import newest_messages
 from jiyi.records import MAX_LIMIT, Fact, FactCategory, FactStatus, Listing, check_limit, read_filter
 from jiyi.records.checks import check_choice
-from jiyi.verbs.base import Verbs, as_utc, check_text
+from jiyi.verbs.base import Filters, Id, Verbs, as_utc, check_text
 from jiyi.verbs.cursors import BEFORE_NEWEST, SortKey, make_listing, read_cursor, sort_key
 
 __all__ = ["FactVerbs"]
@@ -32,9 +32,9 @@ class FactVerbs(Verbs):
         valid_to: datetime | None = None,
         pinned: bool = False,
         metadata: Mapping[str, Any] | None = None,
-        session_id: str | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        session_id: Id = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Learned:
         """Keep a text, ``remember("I prefer tea", speaker="Ana")``, or a subject, predicate and object.
 
@@ -71,7 +71,7 @@ class FactVerbs(Verbs):
 
         return self._indexed(self._store.together(keep))
 
-    def profile(self, *, user_id: str | None = None, agent_id: str | None = None) -> list[Fact]:
+    def profile(self, *, user_id: Id = None, agent_id: Id = None) -> list[Fact]:
         """Return what every window of the user shows, whatever is asked, oldest first.
 
         Rules the user gave ("always answer in German"), their name and language, and pinned facts.
@@ -81,7 +81,7 @@ class FactVerbs(Verbs):
         return profile_of(self._store, self._scope(user_id, agent_id), self._clock())
 
     def learn_facts(
-        self, session_id: str, limit: int = 50, *, user_id: str | None = None, agent_id: str | None = None
+        self, session_id: str, limit: int = 50, *, user_id: Id = None, agent_id: Id = None
     ) -> Learned:
         """Read the newest messages of a session for facts, with the language model if there is one.
 
@@ -98,11 +98,11 @@ class FactVerbs(Verbs):
         *,
         as_of: datetime | None = None,
         status: FactStatus | Sequence[FactStatus] | None = None,
-        filters: Mapping[str, Any] | None = None,
+        filters: Filters = None,
         limit: int = 100,
         after: str | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Listing[Fact]:
         """Return the newest ``limit`` active facts, oldest first; with ``as_of`` those that held then.
 
@@ -140,8 +140,8 @@ class FactVerbs(Verbs):
         *,
         limit: int = 10_000,
         after: str | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Listing[Fact]:
         """Return everything ever known about something, oldest first, whatever its status.
 
@@ -157,7 +157,7 @@ class FactVerbs(Verbs):
         return make_listing(found[:limit], len(found) > limit, _validity_key, list_name)
 
     def neighbours(
-        self, entity: str, depth: int = 1, *, user_id: str | None = None, agent_id: str | None = None
+        self, entity: str, depth: int = 1, *, user_id: Id = None, agent_id: Id = None
     ) -> list[Neighbour]:
         """Return what something is connected with by active facts, nearest first; ``depth`` is at most 5."""
         scope = self._scope(user_id, agent_id)

@@ -13,7 +13,19 @@ from jiyi.long_term.forget_gate.gate import GateReceipt
 from jiyi.long_term.reading import ReadingState
 from jiyi.records import FORGETTABLE, SEARCHABLE, Item, Kind, Query, Scope, Searchable
 from jiyi.storage import ExportReceipt, export_lines, export_markdown
-from jiyi.verbs.base import Verbs, as_ids, as_labels, as_path, as_utc, check_flags, check_text
+from jiyi.verbs.base import (
+    Filters,
+    Id,
+    Ids,
+    Labels,
+    Verbs,
+    as_ids,
+    as_labels,
+    as_path,
+    as_utc,
+    check_flags,
+    check_text,
+)
 
 __all__ = ["ForgettingVerbs"]
 
@@ -23,7 +35,7 @@ _MAX_MATCHES = 1_000  # records that a query may forget at once
 class ForgettingVerbs(Verbs):
     """Maintain the memory, forget, restore, pin, export."""
 
-    def stats(self, *, user_id: str | None = None, agent_id: str | None = None) -> Mapping[str, int]:
+    def stats(self, *, user_id: Id = None, agent_id: Id = None) -> Mapping[str, int]:
         """Return how many records of each kind there are, and ``vectors_pending``.
 
         For all agents together also ``vectors_apart``, if the embedder refuses some texts: these wait for
@@ -66,8 +78,8 @@ class ForgettingVerbs(Verbs):
         *,
         dry_run: bool = False,
         progress: Callable[[int], None] | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> GateReceipt:
         """Remove what no longer matters; it can be restored during the grace time. See `ForgetGate`."""
         scope = self._scope(user_id, agent_id)
@@ -75,11 +87,7 @@ class ForgettingVerbs(Verbs):
         return self._long_term.gate.run(scope, dry_run=dry_run, progress=progress)
 
     def run_consolidation(
-        self,
-        *,
-        progress: Callable[[int, int], None] | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        self, *, progress: Callable[[int, int], None] | None = None, user_id: Id = None, agent_id: Id = None
     ) -> ConsolidationReceipt:
         """Turn episodes about the same thing into knowledge; see `Consolidation`."""
         scope = self._scope(user_id, agent_id)
@@ -90,8 +98,8 @@ class ForgettingVerbs(Verbs):
         *,
         dry_run: bool = False,
         progress: Callable[[str, int, int | None], None] | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Maintained:
         """Do the daily upkeep: end facts whose time is over, consolidate, run the forget gate.
 
@@ -105,18 +113,18 @@ class ForgettingVerbs(Verbs):
         self,
         query: str | None = None,
         *,
-        ids: Sequence[str] | str | None = None,
-        session_id: str | None = None,
-        namespace: Sequence[str] | str | None = None,
+        ids: Ids | None = None,
+        session_id: Id = None,
+        namespace: Labels | None = None,
         everything: bool = False,
         kinds: Sequence[Kind] | Kind | None = None,
-        filters: Mapping[str, Any] | None = None,
+        filters: Filters = None,
         reason: str = "asked for",
         purge: bool = False,
         dry_run: bool = False,
         limit: int = _MAX_MATCHES,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> ForgetReceipt:
         """Forget records with everything derived from them, in one transaction. See `Forgetting`.
 
@@ -158,11 +166,11 @@ class ForgettingVerbs(Verbs):
 
     def restore(
         self,
-        ids: Sequence[str] | str | None = None,
+        ids: Ids | None = None,
         *,
         forgotten_at: datetime | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> RestoreReceipt:
         """Bring back what was forgotten, with what was derived: by ids, or by the time in a receipt, or raise
         `NotFound`.
@@ -184,8 +192,8 @@ class ForgettingVerbs(Verbs):
         metadata: Mapping[str, Any] | None = None,
         importance: float | None = None,
         pinned: bool | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Searchable:
         """Change a message, fact, knowledge or episode, and return it as stored; its id stays.
 
@@ -216,15 +224,11 @@ class ForgettingVerbs(Verbs):
         updated = self._indexed(self._long_term.updating.update(scope, record_id, change, self._clock()))
         return updated.without_history() if isinstance(updated, Item) else updated
 
-    def pin(
-        self, ids: Sequence[str] | str, *, user_id: str | None = None, agent_id: str | None = None
-    ) -> int:
+    def pin(self, ids: Ids, *, user_id: Id = None, agent_id: Id = None) -> int:
         """Keep records whatever happens, until they are unpinned; return how many, or raise `NotFound`."""
         return self._long_term.forgetting.pin(self._scope(user_id, agent_id), as_ids(ids))
 
-    def unpin(
-        self, ids: Sequence[str] | str, *, user_id: str | None = None, agent_id: str | None = None
-    ) -> int:
+    def unpin(self, ids: Ids, *, user_id: Id = None, agent_id: Id = None) -> int:
         """Undo `pin`; raises as it does."""
         scope = self._scope(user_id, agent_id)
         return self._long_term.forgetting.pin(scope, as_ids(ids), pinned=False)
@@ -235,8 +239,8 @@ class ForgettingVerbs(Verbs):
         *,
         format: Literal["jsonl", "markdown"] = "jsonl",
         progress: Callable[[int], None] | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> ExportReceipt:
         """Write everything of a user into a file: JSONL, which `import_` reads back, or Markdown to read.
 
@@ -257,7 +261,7 @@ class ForgettingVerbs(Verbs):
 def _selection_query(
     scope: Scope,
     query: str | None,
-    filters: Mapping[str, Any] | None,
+    filters: Filters,
     *,
     ids: Sequence[str] | None,
     kinds: Sequence[Kind] | Kind | None,

@@ -11,7 +11,7 @@ from jiyi.records import Item, Listing, Query, check_limit, item_id, join_string
 from jiyi.records.checks import check_id
 from jiyi.records.session import Scope
 from jiyi.storage import Amendment
-from jiyi.verbs.base import Verbs, as_labels, as_utc, check_flags
+from jiyi.verbs.base import Filters, Id, Labels, Verbs, as_labels, as_utc, check_flags
 from jiyi.verbs.cursors import list_page
 
 __all__ = ["ItemVerbs"]
@@ -68,16 +68,16 @@ class ItemVerbs(Verbs):
 
     def put_item(
         self,
-        namespace: Sequence[str] | str,
+        namespace: Labels,
         key: str,
         value: Mapping[str, Any],
         *,
         text: str | None = None,
         ttl: float | None = None,
         if_version: int | None = None,
-        session_id: str | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        session_id: Id = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Item:
         """Keep a JSON object under a key, replacing the present one, and return the item.
 
@@ -103,7 +103,7 @@ class ItemVerbs(Verbs):
         return self._write_items([put])[0]
 
     def put_items(
-        self, items: Sequence[Mapping[str, Any]], *, user_id: str | None = None, agent_id: str | None = None
+        self, items: Sequence[Mapping[str, Any]], *, user_id: Id = None, agent_id: Id = None
     ) -> list[Item]:
         """Keep at most 10,000 items in one transaction, all or none, and return them in their order.
 
@@ -129,13 +129,13 @@ class ItemVerbs(Verbs):
 
     def get_item(
         self,
-        namespace: Sequence[str] | str,
+        namespace: Labels,
         key: str,
         *,
         as_of: datetime | None = None,
         refresh: bool = False,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Item | None:
         """Return an item, None if there is none or it has expired.
 
@@ -160,12 +160,7 @@ class ItemVerbs(Verbs):
         return item.without_history()
 
     def get_items(
-        self,
-        namespace: Sequence[str] | str,
-        keys: Sequence[str],
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        self, namespace: Labels, keys: Sequence[str], *, user_id: Id = None, agent_id: Id = None
     ) -> list[Item]:
         """Return the existing items of a namespace under these keys, in the given order, in one read."""
         if isinstance(keys, str):
@@ -178,13 +173,13 @@ class ItemVerbs(Verbs):
 
     def items(
         self,
-        namespace: Sequence[str] | str = (),
+        namespace: Labels = (),
         *,
-        filters: Mapping[str, Any] | None = None,
+        filters: Filters = None,
         limit: int = 100,
         after: str | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Listing[Item]:
         """Return the items in and below a namespace, most recently put first; all items by default.
 
@@ -210,13 +205,13 @@ class ItemVerbs(Verbs):
 
     def namespaces(
         self,
-        prefix: Sequence[str] | str = (),
+        prefix: Labels = (),
         *,
-        suffix: Sequence[str] | str = (),
+        suffix: Labels = (),
         depth: int | None = None,
         limit: int = 100,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> list[tuple[str, ...]]:
         """Return the namespaces that hold items, sorted.
 
@@ -241,12 +236,7 @@ class ItemVerbs(Verbs):
         return sorted(found)[:limit]
 
     def item_history(
-        self,
-        namespace: Sequence[str] | str,
-        key: str,
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        self, namespace: Labels, key: str, *, user_id: Id = None, agent_id: Id = None
     ) -> list[Item]:
         """Return the newest 10 former versions of an item, newest first; none if it does not exist."""
         scope = self._scope(user_id, agent_id)

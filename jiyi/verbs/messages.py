@@ -22,7 +22,7 @@ from jiyi.storage import ImportReceipt
 from jiyi.storage.store import all_messages
 from jiyi.text import analyse
 from jiyi.text.lexicon import read_toml
-from jiyi.verbs.base import Verbs, as_path, check_flags
+from jiyi.verbs.base import Filters, Id, Verbs, as_path, check_flags
 
 __all__ = ["MessageVerbs"]
 
@@ -45,8 +45,8 @@ class MessageVerbs(Verbs):
         importance: float | None = None,
         pinned: bool | None = None,
         metadata: Mapping[str, Any] | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Message:
         """Save one message and return it as stored.
 
@@ -83,25 +83,18 @@ class MessageVerbs(Verbs):
         return self._save(scope, [self._prepare_message(scope, given, metadata, **fields)])[0]
 
     def save_messages(
-        self,
-        session_id: str,
-        messages: Iterable[Given | Message],
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        self, session_id: str, messages: Iterable[Given | Message], *, user_id: Id = None, agent_id: Id = None
     ) -> list[Message]:
         """Save several messages, each as `save_message` takes it, in one transaction: all or none."""
         scope = self._scope(user_id, agent_id, session_id)
         return self._save(scope, [message for _, message in self._prepare_messages(scope, messages)])
 
-    def pop_message(
-        self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
-    ) -> Message | None:
+    def pop_message(self, session_id: str, *, user_id: Id = None, agent_id: Id = None) -> Message | None:
         """Remove the newest message of a conversation and return it; None if there is none."""
         return next(iter(self.pop_messages(session_id, 1, user_id=user_id, agent_id=agent_id)), None)
 
     def pop_messages(
-        self, session_id: str, limit: int = 1, *, user_id: str | None = None, agent_id: str | None = None
+        self, session_id: str, limit: int = 1, *, user_id: Id = None, agent_id: Id = None
     ) -> list[Message]:
         """Remove the newest messages of a conversation, at most 10,000, and return them, oldest first.
 
@@ -118,12 +111,7 @@ class MessageVerbs(Verbs):
         return self._indexed(self._store.together(pop))
 
     def replace_messages(
-        self,
-        session_id: str,
-        messages: Iterable[Given | Message],
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        self, session_id: str, messages: Iterable[Given | Message], *, user_id: Id = None, agent_id: Id = None
     ) -> list[Message]:
         """Make a conversation exactly these messages, in one transaction; return it as stored.
 
@@ -160,12 +148,7 @@ class MessageVerbs(Verbs):
             self._long_term.forgetting.forget(scope, ids=ids, reason=reason, at=self._clock(), alone=True)
 
     def recent_messages(
-        self,
-        session_id: str,
-        limit: int | None = None,
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        self, session_id: str, limit: int | None = None, *, user_id: Id = None, agent_id: Id = None
     ) -> list[Message]:
         """Return what the session keeps in its window, oldest first; with ``limit`` the newest of these."""
         if limit is not None:
@@ -178,10 +161,10 @@ class MessageVerbs(Verbs):
         session_id: str,
         limit: int = 10_000,
         *,
-        filters: Mapping[str, Any] | None = None,
+        filters: Filters = None,
         after: str | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Listing[Message]:
         """Return the newest ``limit`` messages of a conversation as stored, oldest first.
 
@@ -195,12 +178,7 @@ class MessageVerbs(Verbs):
         return found
 
     def sessions(
-        self,
-        limit: int = 100,
-        *,
-        after: str | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        self, limit: int = 100, *, after: str | None = None, user_id: Id = None, agent_id: Id = None
     ) -> Listing[Session]:
         """Return the user's conversations, the most recently started first.
 
@@ -214,11 +192,11 @@ class MessageVerbs(Verbs):
         self,
         path: str | Path | Mem0Client,
         *,
-        session_id: str | None = None,
+        session_id: Id = None,
         dry_run: bool = False,
         progress: Callable[[int], None] | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> ImportReceipt:
         """Import what `export` wrote, conversations, or what another program keeps; see `import_path`.
 

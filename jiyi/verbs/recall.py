@@ -1,6 +1,6 @@
 """Verbs for reading: search, and lists of records."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,7 @@ from jiyi.long_term.finding import find_record
 from jiyi.records import SEARCHABLE, Hit, Hits, Item, Kind, Listing, Query, Searchable
 from jiyi.records.experience import Episode, Knowledge, Task
 from jiyi.text import secrets
-from jiyi.verbs.base import Verbs, as_labels
+from jiyi.verbs.base import Filters, Id, Labels, Verbs, as_labels
 
 __all__ = ["RecallVerbs"]
 
@@ -24,14 +24,14 @@ class RecallVerbs(Verbs):
         *,
         limit: int = 10,
         kinds: Sequence[Kind] | Kind = SEARCHABLE,
-        session_id: str | None = None,
-        namespace: Sequence[str] | str | None = None,
-        filters: Mapping[str, Any] | None = None,
+        session_id: Id = None,
+        namespace: Labels | None = None,
+        filters: Filters = None,
         asked_at: datetime | None = None,
         around: int = 0,
         min_score: float = 0.0,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Hits:
         """Return what the memory holds about ``query``, best first.
 
@@ -78,11 +78,11 @@ class RecallVerbs(Verbs):
         query: str,
         limit: int = 5,
         *,
-        session_id: str | None = None,
-        filters: Mapping[str, Any] | None = None,
+        session_id: Id = None,
+        filters: Filters = None,
         min_score: float = 0.0,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Hits:
         """Search finished tasks only; see `search`."""
         ids: dict[str, Any] = {"session_id": session_id, "user_id": user_id, "agent_id": agent_id}
@@ -93,11 +93,11 @@ class RecallVerbs(Verbs):
         query: str,
         limit: int = 3,
         *,
-        session_id: str | None = None,
-        filters: Mapping[str, Any] | None = None,
+        session_id: Id = None,
+        filters: Filters = None,
         min_score: float = 0.0,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Hits:
         """Search knowledge only; see `search`."""
         ids: dict[str, Any] = {"session_id": session_id, "user_id": user_id, "agent_id": agent_id}
@@ -107,10 +107,10 @@ class RecallVerbs(Verbs):
         self,
         limit: int = 100,
         *,
-        filters: Mapping[str, Any] | None = None,
+        filters: Filters = None,
         after: str | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Listing[Episode]:
         """Return finished tasks, newest first; ``filters`` and ``after`` as in `session_messages`."""
         return self._list_page("episode", self._scope(user_id, agent_id), limit, after, filters)
@@ -119,17 +119,15 @@ class RecallVerbs(Verbs):
         self,
         limit: int = 100,
         *,
-        filters: Mapping[str, Any] | None = None,
+        filters: Filters = None,
         after: str | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Listing[Knowledge]:
         """Return the user's knowledge, newest first; ``filters``, ``after`` as in `episodes`."""
         return self._list_page("knowledge", self._scope(user_id, agent_id), limit, after, filters)
 
-    def get(
-        self, record_id: str, *, user_id: str | None = None, agent_id: str | None = None
-    ) -> Searchable | Task:
+    def get(self, record_id: str, *, user_id: Id = None, agent_id: Id = None) -> Searchable | Task:
         """Return the message, episode, knowledge, fact, item or task with this id, or raise `NotFound`."""
         record = find_record(self._store, self._scope(user_id, agent_id), record_id)
         return record.without_history() if isinstance(record, Item) else record

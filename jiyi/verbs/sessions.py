@@ -6,7 +6,7 @@ from jiyi.compression.tool_output import Page, page
 from jiyi.context import Advice, Health, advise, handover, health
 from jiyi.errors import NotFound
 from jiyi.records import Message, Query, Scope, Step, Summary, Task
-from jiyi.verbs.base import Verbs
+from jiyi.verbs.base import Id, Verbs
 
 __all__ = ["SessionVerbs"]
 
@@ -15,7 +15,7 @@ class SessionVerbs(Verbs):
     """Summarise a session, look at how it is doing, and hand it over to the next."""
 
     def summarize_session(
-        self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
+        self, session_id: str, *, user_id: Id = None, agent_id: Id = None
     ) -> Summary | None:
         """Fold all but the last turns of a conversation into its summary now, and return that, if any.
 
@@ -26,9 +26,7 @@ class SessionVerbs(Verbs):
             raise state.error
         return state.summary
 
-    def summary(
-        self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
-    ) -> Summary | None:
+    def summary(self, session_id: str, *, user_id: Id = None, agent_id: Id = None) -> Summary | None:
         """Return the running summary of a conversation, None if nothing was folded yet."""
         return self._summaries.current_state(self._scope(user_id, agent_id, session_id)).summary
 
@@ -38,8 +36,8 @@ class SessionVerbs(Verbs):
         offset: int = 0,
         *,
         max_tokens: int = 1_000,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Page:
         """Return a page of a message's or a step's text: what a shortened tool output left out.
 
@@ -55,12 +53,7 @@ class SessionVerbs(Verbs):
         return page(text, offset, max_tokens, self._counter)
 
     def session_health(
-        self,
-        session_id: str,
-        max_tokens: int | None = None,
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        self, session_id: str, max_tokens: int | None = None, *, user_id: Id = None, agent_id: Id = None
     ) -> Health:
         """Return how full, stale, repetitive and off its goal a session is; see `jiyi.context.health`.
 
@@ -78,23 +71,13 @@ class SessionVerbs(Verbs):
         )
 
     def session_advice(
-        self,
-        session_id: str,
-        max_tokens: int | None = None,
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        self, session_id: str, max_tokens: int | None = None, *, user_id: Id = None, agent_id: Id = None
     ) -> Advice:
         """Return what to do with a session: continue, summarise, restart or split; and why."""
         return advise(self.session_health(session_id, max_tokens, user_id=user_id, agent_id=agent_id))
 
     def handover(
-        self,
-        session_id: str,
-        max_tokens: int = 800,
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        self, session_id: str, max_tokens: int = 800, *, user_id: Id = None, agent_id: Id = None
     ) -> str:
         """Return a text to begin the next session with; see `jiyi.context.handover`.
 

@@ -8,7 +8,7 @@ from jiyi.errors import BadQuery, NotFound
 from jiyi.records import Episode, Listing, Outcome, Skill, Step, StepStatus, Task, TaskStatus, TriggerType
 from jiyi.records.checks import check_choice
 from jiyi.skills import Disclosure
-from jiyi.verbs.base import Verbs
+from jiyi.verbs.base import Filters, Id, Verbs
 
 __all__ = ["SkillVerbs", "TaskVerbs"]
 
@@ -26,8 +26,8 @@ class TaskVerbs(Verbs):
         tags: Sequence[str] = (),
         context: Mapping[str, Any] | None = None,
         started_at: datetime | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Task:
         """Start a task in a session; see `WorkingMemory.start`.
 
@@ -55,8 +55,8 @@ class TaskVerbs(Verbs):
         summary: str | None = None,
         context: Mapping[str, Any] | None = None,
         at: datetime | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Task:
         """Change a task in progress: goal, summary so far, context; see `WorkingMemory.update`."""
         return self._working.update(
@@ -73,8 +73,8 @@ class TaskVerbs(Verbs):
         result: str | None = None,
         status: StepStatus = "in_progress",
         at: datetime | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Step:
         """Add a step to a task; see `WorkingMemory.add_step`."""
         scope = self._scope(user_id, agent_id)
@@ -92,8 +92,8 @@ class TaskVerbs(Verbs):
         status: StepStatus | None = None,
         result: str | None = None,
         at: datetime | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Step:
         """Change a step's description, status or result; see `WorkingMemory.update_step`."""
         scope = self._scope(user_id, agent_id)
@@ -111,8 +111,8 @@ class TaskVerbs(Verbs):
         outcome: Outcome = "success",
         summary: str = "",
         at: datetime | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Episode:
         """End a task and return the episode it became; see `WorkingMemory.complete`.
 
@@ -127,16 +127,14 @@ class TaskVerbs(Verbs):
         *,
         reason: str = "",
         at: datetime | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Episode:
         """End a task that failed, as `complete_task` does, and return the episode it became."""
         scope = self._scope(user_id, agent_id)
         return self._end_task(self._working.fail(scope, task_id, reason=reason, at=at))
 
-    def current_task(
-        self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
-    ) -> Task | None:
+    def current_task(self, session_id: str, *, user_id: Id = None, agent_id: Id = None) -> Task | None:
         """Return the session's newest task in progress, with its steps, or None."""
         return self._working.current(self._scope(user_id, agent_id, session_id))
 
@@ -145,10 +143,10 @@ class TaskVerbs(Verbs):
         limit: int = 100,
         *,
         status: TaskStatus | None = None,
-        filters: Mapping[str, Any] | None = None,
+        filters: Filters = None,
         after: str | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> Listing[Task]:
         """Return the user's tasks with their steps, newest first.
 
@@ -181,9 +179,7 @@ class SkillVerbs(Verbs):
         """Return the available skills, without their bodies; see the setting ``skills``."""
         return [] if self._skills is None else list(self._skills.registry.skills)
 
-    def opened_skills(
-        self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
-    ) -> tuple[str, ...]:
+    def opened_skills(self, session_id: str, *, user_id: Id = None, agent_id: Id = None) -> tuple[str, ...]:
         """Return the names of the skills whose bodies are in the session's window."""
         return () if self._skills is None else self._disclosure(session_id, user_id, agent_id).opened
 
@@ -193,8 +189,8 @@ class SkillVerbs(Verbs):
         name: str,
         resource: str | None = None,
         *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        user_id: Id = None,
+        agent_id: Id = None,
     ) -> str:
         """Open a skill for a session and return its text; it stays in the window until it is closed.
 
@@ -204,15 +200,13 @@ class SkillVerbs(Verbs):
         """
         return self._disclosure(session_id, user_id, agent_id).open(name, resource)
 
-    def close_skill(
-        self, session_id: str, name: str, *, user_id: str | None = None, agent_id: str | None = None
-    ) -> bool:
+    def close_skill(self, session_id: str, name: str, *, user_id: Id = None, agent_id: Id = None) -> bool:
         """Take a skill's body out of the session's window; say whether it was open."""
         if self._skills is None:
             return False
         return self._disclosure(session_id, user_id, agent_id).close(name)
 
-    def _disclosure(self, session_id: str, user_id: str | None, agent_id: str | None) -> Disclosure:
+    def _disclosure(self, session_id: str, user_id: Id, agent_id: Id) -> Disclosure:
         if self._skills is None:
             raise NotFound(
                 "this memory has no skills; open it with skills=[folder], a folder of NAME/SKILL.md"
