@@ -1,45 +1,29 @@
-"""The base of all verbs: the parts of a memory, scopes, and checks of arguments."""
+"""The base of all verbs: the parts of a memory, scopes, and pages."""
 
-import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from datetime import tzinfo
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from jiyi.clock import Clock, utc_now
-from jiyi.errors import BadQuery, Closed, InputError, ScopeMissing
+from jiyi.errors import Closed, ScopeMissing
 from jiyi.forks import leave_at_fork
 from jiyi.long_term import LongTermMemory, Worker
 from jiyi.monitor import ContextMonitor
-from jiyi.records import Kind, Listing, Query, Scope, check_labels, in_utc
+from jiyi.records import Kind, Listing, Query, Scope
 from jiyi.settings import Settings
 from jiyi.short_term import ShortTermMemory, SummaryUpdater
 from jiyi.skills import SkillShelf
 from jiyi.storage import Ledger, Store
 from jiyi.text import TokenCounter
+from jiyi.verbs.arguments import Filters, Id
 from jiyi.verbs.cursors import list_page
 from jiyi.working import WorkingMemory
 
-__all__ = [
-    "Filters", "Id", "Ids", "Labels", "Parts", "Verbs", "as_ids", "as_labels", "as_path", "as_utc",
-    "check_flags", "check_text",
-]  # fmt: skip
+__all__ = ["Parts", "Verbs"]
 
 _T = TypeVar("_T")
-
-Id: TypeAlias = str | None
-"""The id of a user or an agent, by default that given to `jiyi.open`; of a session, by default any."""
-
-Ids: TypeAlias = Sequence[str] | str
-"""Ids, or one id."""
-
-Labels: TypeAlias = Sequence[str] | str
-"""Labels of a namespace from the outermost on; a text is one label."""
-
-Filters: TypeAlias = Mapping[str, Any] | None
-"""Conditions that `jiyi.records.read_filter` reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,53 +155,3 @@ _PART_ATTRIBUTES = frozenset(name for name in Verbs._set_parts.__code__.co_names
 
 def _closed() -> Parts:
     raise Closed("this memory is not open in this process; open it with jiyi.open()")
-
-
-def as_ids(ids: Iterable[str] | str) -> tuple[str, ...]:
-    """Return one id or several as a tuple, in order, without duplicates; `BadQuery` if they are not ids."""
-    if isinstance(ids, bytes | bytearray) or not isinstance(ids, Iterable):
-        raise BadQuery(f"ids is an id or a list of ids, not {type(ids).__name__}")
-    names = (ids,) if isinstance(ids, str) else tuple(dict.fromkeys(ids))
-    for name in names:
-        if not isinstance(name, str) or not name:
-            raise BadQuery(f"an id must be non-empty text, not {name!r}")
-    return names
-
-
-def as_labels(given: object, name: str = "namespace") -> tuple[str, ...]:
-    """Return labels as a tuple, a text as one label; `InputError` if they are not labels."""
-    if not isinstance(given, str | Sequence) or isinstance(given, bytes | bytearray):
-        raise InputError(f'{name} must be labels such as ("users", "ana"), not {type(given).__name__}')
-    labels = (given,) if isinstance(given, str) else tuple(given)
-    check_labels(labels, name)
-    return labels
-
-
-def check_text(**words: object) -> None:
-    """Raise `BadQuery` for what is not text, or blank; None means not given."""
-    for name, value in words.items():
-        if not isinstance(value, str | None):
-            raise BadQuery(f"{name} must be text, not {type(value).__name__}")
-        if value is not None and not value.strip():
-            raise BadQuery(f"{name} is empty; give words")
-
-
-def check_flags(**flags: object) -> None:
-    """Raise `BadQuery` for anything but True and False, because "no" is true in Python."""
-    for name, value in flags.items():
-        if not isinstance(value, bool):
-            raise BadQuery(f"{name} must be True or False, not {value!r}")
-
-
-def as_utc(moment: datetime | None, name: str) -> datetime | None:
-    """Return a datetime in UTC, as `jiyi.records.in_utc` with `BadQuery`; None stays."""
-    return None if moment is None else in_utc(moment, name, BadQuery)
-
-
-def as_path(path: object) -> Path:
-    """Return the path of a file; `InputError` if it is not a path or cannot name a file."""
-    if not isinstance(path, str | os.PathLike):
-        raise InputError(f"a file is named by text or a Path, not {type(path).__name__}")
-    if not os.fspath(path) or "\0" in str(path):
-        raise InputError(f"{str(path)!r} names no file; give a path such as memory.jsonl")
-    return Path(path)

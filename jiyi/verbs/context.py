@@ -17,7 +17,8 @@ from jiyi.records import PRESETS, Block, Budget, Kind, Message, Query, ReportSte
 from jiyi.short_term import Kept, Policy, SummaryState, summary_block
 from jiyi.short_term.policy import as_messages
 from jiyi.text import language
-from jiyi.verbs.base import Id, Verbs
+from jiyi.verbs.arguments import Id
+from jiyi.verbs.base import Verbs
 from jiyi.working import task_block
 
 __all__ = ["ContextVerbs"]
@@ -222,11 +223,6 @@ class ContextVerbs(Verbs):
         policy: Policy | None,
     ) -> Window:
         talk, limits, state = question.talk, question.limits, question.state
-        task, blocks = self._working.current(question.scope), list[Block]()
-        if task is not None and question.in_run:  # the run itself shows what its tools did
-            task = replace(task, steps=tuple(step for step in task.steps if step.tool_name is None))
-        if task is not None:
-            blocks.append(task_block(task, self._counter, question.language))
         task, blocks = self._working.current(question.scope), list[Block]()
         if task is not None and question.in_run:  # the run itself shows what its tools did
             task = replace(task, steps=tuple(step for step in task.steps if step.tool_name is None))

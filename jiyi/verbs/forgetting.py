@@ -13,12 +13,10 @@ from jiyi.long_term.forget_gate.gate import GateReceipt
 from jiyi.long_term.reading import ReadingState
 from jiyi.records import FORGETTABLE, SEARCHABLE, Item, Kind, Query, Scope, Searchable
 from jiyi.storage import ExportReceipt, export_lines, export_markdown
-from jiyi.verbs.base import (
+from jiyi.verbs.arguments import (
     Filters,
     Id,
-    Ids,
-    Labels,
-    Verbs,
+    Names,
     as_ids,
     as_labels,
     as_path,
@@ -26,6 +24,7 @@ from jiyi.verbs.base import (
     check_flags,
     check_text,
 )
+from jiyi.verbs.base import Verbs
 
 __all__ = ["ForgettingVerbs"]
 
@@ -113,9 +112,9 @@ class ForgettingVerbs(Verbs):
         self,
         query: str | None = None,
         *,
-        ids: Ids | None = None,
+        ids: Names | None = None,
         session_id: Id = None,
-        namespace: Labels | None = None,
+        namespace: Names | None = None,
         everything: bool = False,
         kinds: Sequence[Kind] | Kind | None = None,
         filters: Filters = None,
@@ -166,7 +165,7 @@ class ForgettingVerbs(Verbs):
 
     def restore(
         self,
-        ids: Ids | None = None,
+        ids: Names | None = None,
         *,
         forgotten_at: datetime | None = None,
         user_id: Id = None,
@@ -224,11 +223,11 @@ class ForgettingVerbs(Verbs):
         updated = self._indexed(self._long_term.updating.update(scope, record_id, change, self._clock()))
         return updated.without_history() if isinstance(updated, Item) else updated
 
-    def pin(self, ids: Ids, *, user_id: Id = None, agent_id: Id = None) -> int:
+    def pin(self, ids: Names, *, user_id: Id = None, agent_id: Id = None) -> int:
         """Keep records whatever happens, until they are unpinned; return how many, or raise `NotFound`."""
         return self._long_term.forgetting.pin(self._scope(user_id, agent_id), as_ids(ids))
 
-    def unpin(self, ids: Ids, *, user_id: Id = None, agent_id: Id = None) -> int:
+    def unpin(self, ids: Names, *, user_id: Id = None, agent_id: Id = None) -> int:
         """Undo `pin`; raises as it does."""
         scope = self._scope(user_id, agent_id)
         return self._long_term.forgetting.pin(scope, as_ids(ids), pinned=False)

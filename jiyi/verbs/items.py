@@ -11,7 +11,8 @@ from jiyi.records import Item, Listing, Query, check_limit, item_id, join_string
 from jiyi.records.checks import check_id
 from jiyi.records.session import Scope
 from jiyi.storage import Amendment
-from jiyi.verbs.base import Filters, Id, Labels, Verbs, as_labels, as_utc, check_flags
+from jiyi.verbs.arguments import Filters, Id, Names, as_labels, as_utc, check_flags
+from jiyi.verbs.base import Verbs
 from jiyi.verbs.cursors import list_page
 
 __all__ = ["ItemVerbs"]
@@ -68,7 +69,7 @@ class ItemVerbs(Verbs):
 
     def put_item(
         self,
-        namespace: Labels,
+        namespace: Names,
         key: str,
         value: Mapping[str, Any],
         *,
@@ -129,7 +130,7 @@ class ItemVerbs(Verbs):
 
     def get_item(
         self,
-        namespace: Labels,
+        namespace: Names,
         key: str,
         *,
         as_of: datetime | None = None,
@@ -160,7 +161,7 @@ class ItemVerbs(Verbs):
         return item.without_history()
 
     def get_items(
-        self, namespace: Labels, keys: Sequence[str], *, user_id: Id = None, agent_id: Id = None
+        self, namespace: Names, keys: Sequence[str], *, user_id: Id = None, agent_id: Id = None
     ) -> list[Item]:
         """Return the existing items of a namespace under these keys, in the given order, in one read."""
         if isinstance(keys, str):
@@ -173,7 +174,7 @@ class ItemVerbs(Verbs):
 
     def items(
         self,
-        namespace: Labels = (),
+        namespace: Names = (),
         *,
         filters: Filters = None,
         limit: int = 100,
@@ -205,9 +206,9 @@ class ItemVerbs(Verbs):
 
     def namespaces(
         self,
-        prefix: Labels = (),
+        prefix: Names = (),
         *,
-        suffix: Labels = (),
+        suffix: Names = (),
         depth: int | None = None,
         limit: int = 100,
         user_id: Id = None,
@@ -236,7 +237,7 @@ class ItemVerbs(Verbs):
         return sorted(found)[:limit]
 
     def item_history(
-        self, namespace: Labels, key: str, *, user_id: Id = None, agent_id: Id = None
+        self, namespace: Names, key: str, *, user_id: Id = None, agent_id: Id = None
     ) -> list[Item]:
         """Return the newest 10 former versions of an item, newest first; none if it does not exist."""
         scope = self._scope(user_id, agent_id)

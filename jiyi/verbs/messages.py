@@ -22,7 +22,8 @@ from jiyi.storage import ImportReceipt
 from jiyi.storage.store import all_messages
 from jiyi.text import analyse
 from jiyi.text.lexicon import read_toml
-from jiyi.verbs.base import Filters, Id, Verbs, as_path, check_flags
+from jiyi.verbs.arguments import Filters, Id, as_path, check_flags
+from jiyi.verbs.base import Verbs
 
 __all__ = ["MessageVerbs"]
 

@@ -10,7 +10,8 @@ from jiyi.long_term.finding import find_record
 from jiyi.records import SEARCHABLE, Hit, Hits, Item, Kind, Listing, Query, Searchable
 from jiyi.records.experience import Episode, Knowledge, Task
 from jiyi.text import secrets
-from jiyi.verbs.base import Filters, Id, Labels, Verbs, as_labels
+from jiyi.verbs.arguments import Filters, Id, Names, as_labels
+from jiyi.verbs.base import Verbs
 
 __all__ = ["RecallVerbs"]
 
@@ -25,7 +26,7 @@ class RecallVerbs(Verbs):
         limit: int = 10,
         kinds: Sequence[Kind] | Kind = SEARCHABLE,
         session_id: Id = None,
-        namespace: Labels | None = None,
+        namespace: Names | None = None,
         filters: Filters = None,
         asked_at: datetime | None = None,
         around: int = 0,

@@ -9,8 +9,9 @@ from typing import Any, cast, get_args
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import InputError, NotFound, WrongState
 from jiyi.prompts import wording
-from jiyi.records import Block, Episode, Outcome, Query, Scope, Step, StepStatus, Task, TriggerType
+from jiyi.records import Block, Kind, Query, Record, Scope
 from jiyi.records.checks import check_choice
+from jiyi.records.experience import Episode, Outcome, Step, StepStatus, Task, TriggerType
 from jiyi.storage.store import Store
 from jiyi.text import TokenCounter
 from jiyi.text.cut import clip
@@ -113,10 +114,7 @@ class WorkingMemory:
 
     def get(self, scope: Scope, task_id: str) -> Task:
         """Return a task with its steps."""
-        found = self.store.find(Query(scope=replace(scope, session_id=None), kinds=("task",), ids=(task_id,)))
-        if not found:
-            raise NotFound(f"user {scope.user_id!r} has no task {task_id!r}; start one with start_task()")
-        return cast("Task", found[0])
+        return cast("Task", self._find(scope, "task", task_id, "start one with start_task()"))
 
     def current(self, scope: Scope) -> Task | None:
         """Return the newest task in progress in this scope, usually one session's."""
@@ -214,12 +212,7 @@ class WorkingMemory:
         _check_types(result=result)
 
         def update() -> Step:
-            found = self.store.find(
-                Query(scope=replace(scope, session_id=None), kinds=("step",), ids=(step_id,))
-            )
-            if not found:
-                raise NotFound(f"user {scope.user_id!r} has no step {step_id!r}; add one with add_step()")
-            step = cast("Step", found[0])
+            step = cast("Step", self._find(scope, "step", step_id, "add one with add_step()"))
             task = self._get_in_progress(scope, step.task_id)
             now = at or self.clock()
             step = replace(step, **_without_none({"description": description, "result": result}))
@@ -267,6 +260,12 @@ class WorkingMemory:
     def fail(self, scope: Scope, task_id: str, *, reason: str = "", at: datetime | None = None) -> Episode:
         """End a task that missed its goal and return its episode."""
         return self.complete(scope, task_id, outcome="failed", summary=reason, at=at)
+
+    def _find(self, scope: Scope, kind: Kind, id_: str, advice: str) -> Record:
+        query = Query(scope=replace(scope, session_id=None), kinds=(kind,), ids=(id_,))
+        if not (found := self.store.find(query)):
+            raise NotFound(f"user {scope.user_id!r} has no {kind} {id_!r}; {advice}")
+        return found[0]
 
     def _get_in_progress(self, scope: Scope, task_id: str) -> Task:
         task = self.get(scope, task_id)
