@@ -7,27 +7,14 @@ from jiyi.client import connect, connect_async
 from jiyi.errors import JiyiError
 from jiyi.long_term import ForgetRule
 from jiyi.manager import MemoryManager
-from jiyi.records import (
-    Block,
-    Budget,
-    Episode,
-    Fact,
-    Hit,
-    Hits,
-    Knowledge,
-    Listing,
-    Message,
-    Query,
-    Report,
-    Scope,
-    Session,
-    Skill,
-    Step,
-    Summary,
-    Task,
-    ToolCall,
-    Window,
-)
+from jiyi.records.budget import Budget
+from jiyi.records.experience import Episode, Knowledge, Step, Task
+from jiyi.records.fact import Fact
+from jiyi.records.message import Message, ToolCall
+from jiyi.records.query import Hit, Hits, Listing, Query
+from jiyi.records.session import Scope, Session, Summary
+from jiyi.records.skill import Skill
+from jiyi.records.window import Block, Report, Window
 from jiyi.settings import Settings
 from jiyi.short_term import ImportanceSampling, Pipeline, RunningSummary, SlidingWindow, TokenBudget
 from jiyi.wiring import open_async_memory as open_async

@@ -62,10 +62,7 @@ class AsyncMemoryManager:
 
     @property
     def monitor(self) -> ContextMonitor | None:
-        """Figures about windows and replies; None if the setting ``monitor`` is off.
-
-        Sessions are named by the ids given to the verbs; the user is the one given to `jiyi.open`.
-        """
+        """Figures about windows and replies, see `MemoryManager.monitor`; None if ``monitor`` is off."""
         return self._memory.monitor
 
     @property

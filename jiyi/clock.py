@@ -35,11 +35,8 @@ def read_moment(
     """Return the aware datetime of a datetime, an ISO 8601 text, or seconds since 1970.
 
     ``field`` is its name in an error, ``zone`` is that of a datetime or text that names none, and dates must
-    still be possible ``room`` after it.
-
-    Raises:
-        NaiveDatetime: it has no time zone, and ``zone`` is not given.
-        InputError: it is no moment from year 1 to 9999.
+    still be possible ``room`` after it. Raises `NaiveDatetime` without any time zone, `InputError` for what
+    is no moment from year 1 to 9999.
     """
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):

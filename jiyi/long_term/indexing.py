@@ -16,7 +16,7 @@ from jiyi.errors import (
     TextRefused,
 )
 from jiyi.long_term.worker import Worker
-from jiyi.storage import PendingText, Spaces, VectorIndex, VectorRow
+from jiyi.storage import PendingText, VectorIndex, VectorRow
 
 __all__ = ["NO_STATUS", "Indexer"]
 
@@ -58,11 +58,9 @@ class Indexer(Worker):
         )
 
     def flush(self, progress: Callable[[int], None] | None = None) -> int:
-        """Embed the records of all users that are pending now; return how many.
+        """Embed the records of all users that are pending now; return how many; see `MemoryManager.flush`.
 
-        Without the bundled model's data file nothing is embedded and the log says so, once. ``progress`` is
-        called after each batch with the number of records done. After an `EmbeddingError` the batches before
-        stay done.
+        ``progress`` is called after each batch with the number of records done.
         """
         try:
             return self._embed_pending(progress)
@@ -77,10 +75,8 @@ class Indexer(Worker):
     def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Bind the data to this embedder and embed everything again; return the number of records embedded.
 
-        If the vectors are this embedder's and some are pending, only those are made; records set apart
-        are tried again. Otherwise a second set of vectors is made while the old one is still searched,
-        and replaces it when it is complete. What others save meanwhile is found in the old set at once,
-        and is in the new one when this returns. After an interruption, a new call continues.
+        As `MemoryManager.reembed`: what others save meanwhile is found in the old set of vectors at once, and
+        is in the new one when this returns.
         """
         name = self._embedder.name
         bound = self._vectors.claim()
@@ -134,19 +130,19 @@ class Indexer(Worker):
         with self._embed_lock:
             bound = self._vectors.claim(self._embedder.name)  # raises before anything is leased or embedded
             batch = self._vectors.pending(self._batch, leased=leased)
-            return self._store_vectors(batch, bound) if batch else None
-
-    def _store_vectors(self, batch: list[PendingText], bound: Spaces) -> int:
-        rows, refused = self._embed_or_refuse(batch)
-        if rows:
-            if (bound.name, bound.dims) != (self._embedder.name, self._embedder.dims):
-                self._vectors.claim(self._embedder.name, self._embedder.dims)
-            self._vectors.add(rows, name=self._embedder.name)
-        for item, error in refused:
-            self._vectors.set_aside(item.key, error.status if isinstance(error, TextRefused) else NO_STATUS)
-            _log.warning("a text is found by its words only until it is embedded by reembed: %s", error)
-        self.last_error = None
-        return len(rows)
+            if not batch:
+                return None
+            rows, refused = self._embed_or_refuse(batch)
+            if rows:
+                if (bound.name, bound.dims) != (self._embedder.name, self._embedder.dims):
+                    self._vectors.claim(self._embedder.name, self._embedder.dims)
+                self._vectors.add(rows, name=self._embedder.name)
+            for item, error in refused:
+                why = error.status if isinstance(error, TextRefused) else NO_STATUS
+                self._vectors.set_aside(item.key, why)
+                _log.warning("a text is found by its words only until it is embedded by reembed: %s", error)
+            self.last_error = None
+            return len(rows)
 
     def _embed_or_refuse(self, batch: list[PendingText]) -> tuple[list[VectorRow], list[_Refused]]:
         """Return vectors, and records refused even alone; raise if the embedder embeds nothing now."""

@@ -190,10 +190,6 @@ class Reader(Worker):
         """Return how many messages of a user are still to be read, counted by their sequence numbers."""
         return self._readings.unread(user_id)
 
-    def state(self) -> ReadingState:
-        """Return the state of reading for all users."""
-        return reading_state(self._readings, self._clock())
-
     def close(self, timeout: float = 1.0) -> None:
         """Stop, and release the stretch being read so that another process can read it at once."""
         super().close(timeout)

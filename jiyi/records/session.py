@@ -21,10 +21,8 @@ class Scope:
 
     In a query ``agent_id=None`` means any agent of the user and ``session_id=None`` any session;
     no query spans users. Session ids belong to their user: two users may both have a session "main".
-
-    Raises:
-        ScopeMissing: ``user_id`` is None.
-        BadScope: an id is not text, is empty, or is longer than 512 characters.
+    Raises `ScopeMissing` if ``user_id`` is None, `BadScope` for an id that is no text, empty, or longer than
+    512 characters.
     """
 
     user_id: str  # whose memory; the only part that is never optional

@@ -17,7 +17,7 @@ from jiyi.short_term.policies import SlidingWindow
 from jiyi.short_term.policy import Candidates, Kept, check_count
 from jiyi.storage.store import Store, all_messages
 
-__all__ = ["SessionWindow", "ShortTermMemory", "load_window"]
+__all__ = ["SessionWindow", "ShortTermMemory", "load_window", "read_messages"]
 
 _MAX_LOOK_BACK = 1_000  # messages searched for the call of a late result
 _NOTHING_KEPT = Kept(kept=(), dropped=())
@@ -73,7 +73,7 @@ def load_window(store: Store, scope: Scope, policy: SlidingWindow) -> SessionWin
     rows does not grow with the length of the session, except to find the call or results of a pinned message.
     """
     limit = _initial_page_size(policy)
-    tail = _read_page(store, scope, newest_first=True, limit=limit)[::-1]
+    tail = read_messages(store, scope, newest_first=True, limit=limit)[::-1]
     if not tail:
         return SessionWindow()
     last, is_whole, older = _seq(tail[-1]), len(tail) < limit, list[Message]()
@@ -85,14 +85,14 @@ def load_window(store: Store, scope: Scope, policy: SlidingWindow) -> SessionWin
             tail, is_whole = list(all_messages(store, scope, MAX_LIMIT, before_seq=last + 1)), True
     while not is_whole and not _is_complete(tail, policy):
         limit = min(2 * limit, MAX_LIMIT)
-        page = _read_page(store, scope, before_seq=_seq(tail[0]), newest_first=True, limit=limit)
+        page = read_messages(store, scope, before_seq=_seq(tail[0]), newest_first=True, limit=limit)
         tail = page[::-1] + tail
         is_whole = len(page) < limit
     if not is_whole:
         low = _seq(tail[0])
         older += all_messages(store, scope, MAX_LIMIT, roles=("system",), before_seq=low)
         if tail[turns(tail)[-1][0]].role != "user":  # a turn so long that its beginning is far back
-            older += _read_page(store, scope, roles=("user",), before_seq=low, newest_first=True, limit=1)
+            older += read_messages(store, scope, roles=("user",), before_seq=low, newest_first=True, limit=1)
     by_seq = {_seq(m): m for m in (*older, *tail)}
     return SessionWindow.of([by_seq[seq] for seq in sorted(by_seq)], last, policy)
 
@@ -129,7 +129,8 @@ def _find_atoms_across_turns(messages: Sequence[Message]) -> list[Atom]:
     return [atom for atom in atoms(messages) if users[atom.first] < users[atom.indices[-1]]]
 
 
-def _read_page(store: Store, scope: Scope, **parts: Any) -> list[Message]:
+def read_messages(store: Store, scope: Scope, **parts: Any) -> list[Message]:
+    """Return the messages of a scope; ``parts`` are further parts of the query."""
     return cast("list[Message]", store.find(Query(scope=scope, kinds=("message",), **parts)))
 
 
@@ -211,7 +212,7 @@ class ShortTermMemory:
         new = None
         if old is not None:
             limit = _initial_page_size(self._policy)
-            saved = _read_page(self.store, scope, after_seq=old.last_seq, limit=limit)
+            saved = read_messages(self.store, scope, after_seq=old.last_seq, limit=limit)
             new = old.extend(saved, self._policy) if len(saved) < limit else None
         if new is None:
             new = load_window(self.store, scope, self._policy)

@@ -10,6 +10,7 @@ from jiyi.compression.summarize import Summarize
 from jiyi.errors import BadScope, InputError, LLMError, NotFound
 from jiyi.records import MAX_LIMIT, Block, Message, Query, ReportStep, Scope, Summary
 from jiyi.short_term.policy import Candidates
+from jiyi.short_term.sessions import read_messages
 from jiyi.short_term.summary import RunningSummary, Summarized, Summarizer
 from jiyi.storage.store import Store
 from jiyi.text import TokenCounter
@@ -52,14 +53,11 @@ class Summaries:
         """Store the next version of a summary, and return the version that is then the newest.
 
         That is the new one, unless another process added or removed versions since ``after``, the version it
-        builds on, was read: then nothing is stored, and the other version is returned; fold again from it if
-        needed.
+        builds on, was read: then nothing is stored; fold again from what is returned if needed.
 
-        Raises:
-            NotFound: a message it covers, or every version, was forgotten meanwhile, so the text may contain
-                forgotten words. Nothing was stored: fold again from `latest`.
-            InputError: it is no valid summary, or covers less than ``after``.
-            StorageError: the database failed.
+        Raises `NotFound` if a message it covers, or every version, was forgotten meanwhile, so that the text
+        may contain forgotten words (fold again from `latest`), `InputError` for what is no valid summary or
+        covers less than ``after``; then nothing was stored.
         """
         new = _next_version(scope, made, after)
         if after and new.upto_seq < after.upto_seq:
@@ -77,14 +75,8 @@ class Summaries:
         ``after_seq`` is the summary's ``upto_seq``, -1 without a summary. At most ``limit``, from
         1 to 10,000; with an agent in the scope, only that agent's messages.
         """
-        query = Query(
-            scope=_session_scope(scope),
-            kinds=("message",),
-            after_seq=after_seq,
-            before_seq=None if upto_seq is None else upto_seq + 1,
-            limit=limit,
-        )
-        return cast("list[Message]", self.store.find(query))
+        places = {"after_seq": after_seq, "before_seq": None if upto_seq is None else upto_seq + 1}
+        return read_messages(self.store, _session_scope(scope), limit=limit, **places)
 
     def _put_version(self, new: Summary) -> Summary:
         """Store a version if the newest is the one it builds on; otherwise return the newest."""

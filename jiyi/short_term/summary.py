@@ -86,9 +86,8 @@ class RunningSummary:
     - System and pinned messages stay. Broken atoms are dropped and are in no summary.
     - Deciding is pure and asks no model.
 
-    Raises:
-        BadBudget: ``max_tokens`` or ``budget`` is not a whole number of at least 1.
-        SettingsError: ``at`` is not over 0 and at most 1, or another number is below 1.
+    Raises `BadBudget` if ``max_tokens`` or ``budget`` is not a whole number of at least 1, `SettingsError` if
+    ``at`` is not over 0 and at most 1, or another number is below 1.
     """
 
     max_tokens: int | None = None  # of the window; None: only messages count
@@ -158,11 +157,9 @@ class RunningSummary:
             except LLMError as failure:
                 note, error = f"nothing was summarised: {failure}", failure
             else:
-                note = "; ".join(made.notes)
+                note = "nothing was summarised: there were no words"
                 if made.text.strip():
-                    summary = _build_summary(made, leaving, previous)
-                else:
-                    note = "nothing was summarised: there were no words"
+                    summary, note = _build_summary(made, leaving, previous), "; ".join(made.notes)
         if summary is previous:
             decided = self._decide(parsed, "")
         originals = restore_originals(decided, messages, parsed)

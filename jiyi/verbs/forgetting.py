@@ -10,7 +10,7 @@ from typing import Any, Literal
 from jiyi.errors import BadQuery, InputError
 from jiyi.long_term import Change, ConsolidationReceipt, ForgetReceipt, Maintained, RestoreReceipt, maintain
 from jiyi.long_term.forget_gate.gate import GateReceipt
-from jiyi.long_term.reading import ReadingState
+from jiyi.long_term.reading import ReadingState, reading_state
 from jiyi.records import FORGETTABLE, SEARCHABLE, Item, Kind, Query, Scope, Searchable
 from jiyi.storage import ExportReceipt, export_lines, export_markdown
 from jiyi.verbs.arguments import (
@@ -51,7 +51,7 @@ class ForgettingVerbs(Verbs):
 
     def reading(self) -> ReadingState | None:
         """Return what waits for the background reader, its costs and errors; None if no model reads."""
-        return None if self._long_term.reader is None else self._long_term.reader.state()
+        return reading_state(self._parts.ledger, self._clock()) if self._long_term.reader else None
 
     def flush(self, progress: Callable[[int], None] | None = None) -> int:
         """Make the vectors that are pending now, for every user; return the number of records embedded.

@@ -108,11 +108,8 @@ class ForgetGate:
         """Check a whole memory once and return what went and why.
 
         ``max_episodes`` counts within the scope; ``progress`` is called after each batch with the number of
-        records checked so far.
-
-        Raises:
-            InputError: the rule gives no number for an episode.
-            StorageError: the database cannot be read or written; earlier batches stay done.
+        records checked so far. Raises `InputError` if the rule gives no number for an episode; after a
+        `StorageError` earlier batches stay done.
         """
         began = time.monotonic()
         run = _GateRun(self, scope, self.clock(), dry_run, progress)

@@ -14,7 +14,7 @@ from jiyi.records import FORGETTABLE, SEARCHABLE, Item, Kind, Message, Query, Re
 from jiyi.storage import Discarded
 from jiyi.text import analyse, query_terms
 
-__all__ = ["RequiredWords", "check_query", "find_by_query", "find_in_trash", "scan_scope"]
+__all__ = ["RequiredWords", "find_by_query", "find_in_trash", "scan_scope"]
 
 _MAX_FOUND = 10_000  # hits of one search
 # Fields of a query that also select from the trash.
@@ -58,9 +58,17 @@ def scan_scope(
 
 
 def find_by_query(reader: RecordReader, query: Query) -> Iterator[Forgettable]:
-    """Yield the records that a query selects and that have every word; `BadQuery` over its limit."""
-    check_query(query)
+    """Yield the records that a query selects and that have every word.
+
+    Raises `BadQuery` if it selects nothing in particular, kinds that cannot be forgotten, or more than its
+    limit.
+    """
+    if others := set(query.kinds) - set(FORGETTABLE):
+        raise BadQuery(f"{', '.join(sorted(others))} cannot be forgotten; there are {', '.join(FORGETTABLE)}")
     if not query.text:
+        everything = Query(scope=query.scope, kinds=query.kinds, limit=query.limit, asked_at=query.asked_at)
+        if query == everything and set(query.kinds) >= set(SEARCHABLE):
+            raise BadQuery("nothing is asked for: give words, ids, kinds or filters; no query: a whole scope")
         yield from reader.scan_query(query)
         return
     for place, record in enumerate(_find_by_words(reader, query)):
@@ -86,19 +94,6 @@ def find_in_trash(
         selected = selected and (query is None or _matches_filters(entry.record, query))
         if selected and (words is None or words.are_all_in(text_of(entry.record))):
             yield entry
-
-
-def check_query(query: Query) -> None:
-    """Raise `BadQuery` if a query selects nothing in particular, or kinds that cannot be forgotten."""
-    others = set(query.kinds) - set(FORGETTABLE)
-    if others:
-        raise BadQuery(f"{', '.join(sorted(others))} cannot be forgotten; there are {', '.join(FORGETTABLE)}")
-    if query.text:
-        RequiredWords.of(query.text)
-        return
-    everything = Query(scope=query.scope, kinds=query.kinds, limit=query.limit, asked_at=query.asked_at)
-    if query == everything and set(query.kinds) >= set(SEARCHABLE):
-        raise BadQuery("nothing is asked for: give words, ids, kinds or filters; no query: a whole scope")
 
 
 def _find_by_words(reader: RecordReader, query: Query) -> Iterator[Forgettable]:
