@@ -1,7 +1,7 @@
 """MemoryManager, the object that users work with."""
 
 from jiyi.monitor import traced
-from jiyi.verbs.arguments import guard_methods
+from jiyi.verbs.checks import guard_methods
 from jiyi.verbs.context import ContextVerbs
 from jiyi.verbs.facts import FactVerbs
 from jiyi.verbs.forgetting import ForgettingVerbs

@@ -34,8 +34,8 @@ from jiyi.storage import Store
 from jiyi.storage.backend import Backend, open_backend
 from jiyi.storage.place import Place, locate
 from jiyi.text import TokenCounter, counter_for
-from jiyi.verbs.arguments import guard_arguments
 from jiyi.verbs.base import Parts
+from jiyi.verbs.checks import guard_arguments
 
 __all__ = ["embedder_for", "llm_for", "open_async_memory", "open_memory", "reranker_for"]
 

@@ -24,8 +24,8 @@ from jiyi.settings import load_settings
 from jiyi.storage import ExportReceipt, ImportReceipt
 from jiyi.storage.transfer.files import atomic_file, path_to_read, unreadable
 from jiyi.text import counter_for
-from jiyi.verbs.arguments import as_path, guard_arguments
 from jiyi.verbs.base import Parts
+from jiyi.verbs.checks import as_path, guard_arguments
 from jiyi.wire import PREFIX, ROUTES, adapter, call_of
 
 __all__ = ["AsyncRemoteMemory", "RemoteMemory"]

@@ -17,7 +17,7 @@ from jiyi.short_term import ShortTermMemory, SummaryUpdater
 from jiyi.skills import SkillShelf
 from jiyi.storage import Ledger, Store
 from jiyi.text import TokenCounter
-from jiyi.verbs.arguments import Filters, Id
+from jiyi.verbs.checks import Filters, Id
 from jiyi.verbs.cursors import list_page
 from jiyi.working import WorkingMemory
 

@@ -17,8 +17,8 @@ from jiyi.records import PRESETS, Block, Budget, Kind, Message, Query, ReportSte
 from jiyi.short_term import Kept, Policy, SummaryState, summary_block
 from jiyi.short_term.policy import as_messages
 from jiyi.text import language
-from jiyi.verbs.arguments import Id
 from jiyi.verbs.base import Verbs
+from jiyi.verbs.checks import Id
 from jiyi.working import task_block
 
 __all__ = ["ContextVerbs"]

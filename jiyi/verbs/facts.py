@@ -10,8 +10,8 @@ from jiyi.long_term import Learned, Neighbour, neighbours, profile_of
 from jiyi.long_term.finding import newest_messages
 from jiyi.records import MAX_LIMIT, Fact, FactCategory, FactStatus, Listing, check_limit, read_filter
 from jiyi.records.checks import check_choice
-from jiyi.verbs.arguments import Filters, Id, as_utc, check_text
 from jiyi.verbs.base import Verbs
+from jiyi.verbs.checks import Filters, Id, as_utc, check_text
 from jiyi.verbs.cursors import BEFORE_NEWEST, SortKey, make_listing, read_cursor, sort_key
 
 __all__ = ["FactVerbs"]

@@ -13,18 +13,8 @@ from jiyi.long_term.forget_gate.gate import GateReceipt
 from jiyi.long_term.reading import ReadingState, reading_state
 from jiyi.records import FORGETTABLE, SEARCHABLE, Item, Kind, Query, Scope, Searchable
 from jiyi.storage import ExportReceipt, export_lines, export_markdown
-from jiyi.verbs.arguments import (
-    Filters,
-    Id,
-    Names,
-    as_ids,
-    as_labels,
-    as_path,
-    as_utc,
-    check_flags,
-    check_text,
-)
 from jiyi.verbs.base import Verbs
+from jiyi.verbs.checks import Filters, Id, Names, as_ids, as_labels, as_path, as_utc, check_flags, check_text
 
 __all__ = ["ForgettingVerbs"]
 

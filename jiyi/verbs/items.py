@@ -11,8 +11,8 @@ from jiyi.records import Item, Listing, Query, check_limit, item_id, join_string
 from jiyi.records.checks import check_id
 from jiyi.records.session import Scope
 from jiyi.storage import Amendment
-from jiyi.verbs.arguments import Filters, Id, Names, as_labels, as_utc, check_flags
 from jiyi.verbs.base import Verbs
+from jiyi.verbs.checks import Filters, Id, Names, as_labels, as_utc, check_flags
 from jiyi.verbs.cursors import list_page
 
 __all__ = ["ItemVerbs"]

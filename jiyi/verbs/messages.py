@@ -22,8 +22,8 @@ from jiyi.storage import ImportReceipt
 from jiyi.storage.store import all_messages
 from jiyi.text import analyse
 from jiyi.text.lexicon import read_toml
-from jiyi.verbs.arguments import Filters, Id, as_path, check_flags
 from jiyi.verbs.base import Verbs
+from jiyi.verbs.checks import Filters, Id, as_path, check_flags
 
 __all__ = ["MessageVerbs"]
 

@@ -10,8 +10,8 @@ from jiyi.long_term.finding import find_record
 from jiyi.records import SEARCHABLE, Hit, Hits, Item, Kind, Listing, Query, Searchable
 from jiyi.records.experience import Episode, Knowledge, Task
 from jiyi.text import secrets
-from jiyi.verbs.arguments import Filters, Id, Names, as_labels
 from jiyi.verbs.base import Verbs
+from jiyi.verbs.checks import Filters, Id, Names, as_labels
 
 __all__ = ["RecallVerbs"]
 

@@ -6,8 +6,8 @@ from jiyi.compression.tool_output import Page, page
 from jiyi.context import Advice, Health, advise, handover, health
 from jiyi.errors import NotFound
 from jiyi.records import Message, Query, Scope, Step, Summary, Task
-from jiyi.verbs.arguments import Id
 from jiyi.verbs.base import Verbs
+from jiyi.verbs.checks import Id
 
 __all__ = ["SessionVerbs"]
 

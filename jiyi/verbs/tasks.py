@@ -8,8 +8,8 @@ from jiyi.errors import BadQuery, NotFound
 from jiyi.records import Episode, Listing, Outcome, Skill, Step, StepStatus, Task, TaskStatus, TriggerType
 from jiyi.records.checks import check_choice
 from jiyi.skills import Disclosure
-from jiyi.verbs.arguments import Filters, Id
 from jiyi.verbs.base import Verbs
+from jiyi.verbs.checks import Filters, Id
 
 __all__ = ["SkillVerbs", "TaskVerbs"]
 
