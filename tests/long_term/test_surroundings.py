@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from samples import ANA, BEN, episode, knowledge, message
 
-from jiyi.long_term.recall.surroundings import add_surroundings
+from jiyi.long_term.finding import add_surroundings
 from jiyi.records import Hit, Query, Scope, new_id
 
 

@@ -153,9 +153,10 @@ class TextSimilarity:
     def __init__(self, texts: Sequence[str], vectors: _Floats | None = None) -> None:
         self._terms = [frozenset(analyse(text[:_COMPARED_CHARS])) for text in texts]
         self._postings = _postings(self._terms)
-        self._vectors = None if vectors is None else _centred(vectors)
+        self._vectors: _Floats | None = None
         self._known = np.zeros(len(texts), np.bool_)  # which texts have a usable vector
-        if self._vectors is not None:
+        if vectors is not None and (known := np.any(vectors, axis=1)).sum() >= _MIN_VECTORS:
+            self._vectors = center(vectors, vectors[known].mean(axis=0))
             self._known[:] = np.any(self._vectors, axis=1)
 
     def similarities(self, position: int) -> _Floats:
@@ -216,10 +217,3 @@ def _postings(texts: Sequence[frozenset[str]]) -> _Postings:
     lengths = [math.sqrt(math.fsum(idf[term] ** 2 for term in terms)) for terms in texts]
     weights = {term: [idf[term] / lengths[row] for row in places] for term, places in rows.items()}
     return {term: (np.array(rows[term], np.intp), np.array(weights[term], np.float32)) for term in rows}
-
-
-def _centred(vectors: _Floats) -> _Floats | None:
-    known = np.any(vectors, axis=1, keepdims=True)
-    if known.sum() < _MIN_VECTORS:
-        return None
-    return center(vectors, vectors[known[:, 0]].mean(axis=0))

@@ -301,7 +301,7 @@ class _Run:
             item
             for item in batch
             if (all_new or self._are_new([item.group]))
-            and _says_same(item.known, stored.get(item.knowledge.id))
+            and _content(item.known) == _content(stored.get(item.knowledge.id))
         ]
         if unchanged:
             kept = [_keep_usage(item.knowledge, stored.get(item.knowledge.id)) for item in unchanged]
@@ -357,11 +357,8 @@ def _keep_usage(knowledge: Knowledge, stored: Knowledge | None) -> Knowledge:
     return replace(knowledge, **{name: getattr(stored, name) for name in kept})
 
 
-def _says_same(first: Knowledge | None, second: Knowledge | None) -> bool:
-    """Return whether two states of a knowledge have the same text and sources."""
-    if first is None or second is None:
-        return first is second
-    return (first.search_text, first.source_episodes) == (second.search_text, second.source_episodes)
+def _content(knowledge: Knowledge | None) -> object:
+    return knowledge and (knowledge.search_text, knowledge.source_episodes)
 
 
 def _episode_query(scope: Scope, **narrow: Any) -> Query:

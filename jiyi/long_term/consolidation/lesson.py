@@ -133,9 +133,10 @@ def extract_lesson(briefs: Sequence[Brief], total: int, language: Language, *, o
     newest; without ``one_target`` they are only similar.
     """
     phrases = wording("lesson", language)
-    topic = _topic_of(briefs)
-    sentences = [_overview(briefs, total, topic if one_target else "", phrases)]
     triggers = _count_common((brief, [brief.trigger]) for brief in briefs)
+    names = _count_common((brief, [brief.target]) for brief in briefs) or triggers
+    topic = one_line(names[0][1], _TOPIC_CHARS) if names else "?"  # in its commonest spelling
+    sentences = [_overview(briefs, total, topic if one_target else "", phrases)]
     first = [(one_line(text, _TOPIC_CHARS), n) for _, text, n in triggers[:_MAX_TRIGGERS]]
     shown = [phrases["times"].format(text=text, n=n) if n > 1 else text for text, n in first]
     if len(triggers) > _MAX_TRIGGERS:
@@ -172,13 +173,6 @@ def compute_confidence(briefs: Sequence[Brief], total: int) -> float:
     share = max(Counter(brief.outcome for brief in briefs).values()) / len(briefs)
     floor = 1 / _OUTCOMES
     return round(0.5 + 0.5 * (total / (total + _HALF_SUPPORT)) * max(0.0, share - floor) / (1 - floor), 4)
-
-
-def _topic_of(briefs: Sequence[Brief]) -> str:
-    """Return a heading: the commonest spelling of the target, else of the trigger."""
-    found = _count_common((brief, [brief.target]) for brief in briefs)
-    found = found or _count_common((brief, [brief.trigger]) for brief in briefs)
-    return one_line(found[0][1], _TOPIC_CHARS) if found else "?"
 
 
 def group_language(briefs: Sequence[Brief], wanted: Literal["auto", "zh", "en"] = "auto") -> Language:

@@ -61,14 +61,13 @@ class Restorer:
             sources += [e for e in self.reader.find_trashed(source, ids) if e.discarded_at in moments]
         roots = [*entries, *sources]
         partners = self.reader.partners_in_trash(roots, {key_of(entry) for entry in roots})
-        facts = (entry.record for entry in entries if isinstance(entry.record, Fact))
-        versions = [
-            version.id for fact in facts for version in earlier_versions(fact, self._find_trashed_fact)
-        ]
-        return [*sources, *partners, *self.reader.find_trashed("fact", versions)]
 
-    def _find_trashed_fact(self, id_: str) -> list[Fact]:
-        return [cast("Fact", entry.record) for entry in self.reader.find_trashed("fact", [id_])]
+        def find(id_: str) -> list[Fact]:
+            return [cast("Fact", entry.record) for entry in self.reader.find_trashed("fact", [id_])]
+
+        facts = (entry.record for entry in entries if isinstance(entry.record, Fact))
+        versions = [version.id for fact in facts for version in earlier_versions(fact, find)]
+        return [*sources, *partners, *self.reader.find_trashed("fact", versions)]
 
     def _restore_sources(self, entries: Sequence[Discarded]) -> list[Episode]:
         """Restore messages, episodes, items and tasks; return the episodes."""
