@@ -1,21 +1,23 @@
-"""Ranking by features and weights, and detection of repeats. Pure functions."""
+"""Turns ranked candidates into hits: priors, comparisons and facts change scores, and repeats are found."""
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from operator import itemgetter
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from jiyi.long_term.recall.features import FEATURE_NAMES, Column, Feature, Features
+from jiyi.long_term.recall.features import Ranked
+from jiyi.long_term.recall.outdated import MAYBE, REORDER, SURE, Comparison
 from jiyi.long_term.recall.question import asks_again
-from jiyi.long_term.recall.weights import PLAIN, WEIGHTS, Weights, weight_vector
-from jiyi.records import Message, Searchable
-from jiyi.storage import Candidates
+from jiyi.long_term.recall.weights import PRIORS
+from jiyi.records import Fact, Hit, Knowledge, Message, Searchable
+from jiyi.storage import Key
 from jiyi.text import query_terms
 
-__all__ = ["Ranked", "RecordText", "TextKey", "mark_repeats", "rank", "text_keys"]
+__all__ = [
+    "RecordText", "ScoredRecord", "TextKey", "find_answer_rows", "make_hits", "mark_repeats", "put_first",
+    "score_records", "text_keys",
+]  # fmt: skip
 
 RecordText = tuple[Searchable, str]
 """A record with its search text."""
@@ -25,44 +27,125 @@ TextKey = tuple[str, str | None]
 
 _WORD = re.compile(r"\w+")
 _MAX_CACHED_CHARS = 500  # of a text whose words are cached, as records are often found again
-_DECIMALS = 4  # of the shares in `Hit.why`
+
+_SCORE_STEP = 0.1  # between the scores of records whose order is set
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Ranked:
-    """The ranked candidates of one question."""
-
-    table: Candidates
-    features: Features
-    rows: NDArray[np.intp]  # rows that may be returned, best first
-    scores: Column  # of every row of the table
-    shares: NDArray[np.float32]  # (n, `FEATURE_NAMES`): what each feature adds to a score
-
-    def share(self, name: Feature) -> Column:
-        """Return what a feature adds to each score."""
-        return np.asarray(self.shares[:, FEATURE_NAMES.index(name)])
-
-    def why(self, rows: Sequence[int]) -> list[dict[str, float]]:
-        """Return for each row what its features add to the score, the strongest first."""
-        shares = self.shares[rows].astype(np.float64).round(_DECIMALS)
-        order = np.argsort(-np.abs(shares), axis=1, kind="stable").tolist()
-        return [
-            {FEATURE_NAMES[place]: share for place in strongest if (share := of_row[place])}
-            for of_row, strongest in zip(shares.tolist(), order, strict=True)
-        ]
+def _prior_scores(record: Searchable) -> dict[str, float]:
+    """Return what a record's pin, importance or confidence adds to its score for any question."""
+    priors = {"pinned": PRIORS["pinned"]} if record.pinned else {}
+    name = "confidence" if isinstance(record, Knowledge | Fact) else "importance"
+    rating = getattr(record, name, None)
+    if rating is not None and (share := PRIORS[name] * (rating - 0.5)):
+        priors[name] = round(share, 4)
+    return priors
 
 
-def rank(features: Features, table: Candidates, weights: Weights = WEIGHTS) -> Ranked:
-    """Sort the eligible rows by the weighted sum of their features; of equal rows the newer comes first.
+class ScoredRecord(NamedTuple):
+    """A candidate with its record and its score."""
 
-    The weights are learned from conversations; without turn taking `PLAIN` is used instead.
+    score: float
+    row: int
+    record: Searchable
+    why: dict[str, float]  # what was added to the score of its features
+
+
+def score_records(
+    records: Mapping[int, RecordText], ranked: Ranked, compared: Comparison
+) -> list[ScoredRecord]:
+    """Return the records of candidates by row with their scores, after priors and comparisons, best first."""
+    score_changes, scored = compared.score_changes, []
+    scores = ranked.scores[list(records)].tolist()
+    for (row, (record, _)), score in zip(records.items(), scores, strict=True):
+        why = _prior_scores(record)
+        if lift := score_changes.get(row, 0.0):
+            why["in_force"] = round(lift, 6)
+        scored.append(ScoredRecord(score + sum(why.values()), row, record, why))
+    return _sort_records(scored, ranked, compared)
+
+
+def _sort_records(scored: list[ScoredRecord], ranked: Ranked, compared: Comparison) -> list[ScoredRecord]:
+    """Sort by score, each fact after what likely replaced its message or, if asked about now, the fact."""
+    table, time = ranked.table, ranked.features.question.time
+    successors = {table.key(row): table.key(later) for row, later in compared.successor_rows(REORDER).items()}
+    if time and time.kind == "now":
+        facts = (item.record for item in scored if isinstance(item.record, Fact))
+        ended = (fact for fact in facts if fact.status == "superseded")
+        successors |= {("fact", fact.id): ("fact", fact.superseded_by or "") for fact in ended}
+    scores = {table.key(item.row): item.score for item in scored} if successors else {}
+    moved = []
+    for item in scored if successors else ():
+        fact = item.record if isinstance(item.record, Fact) else None
+        successor = successors.get(_source_key(fact, ("fact", fact.id))) if fact else None
+        if successor is not None and successor not in scores:  # it may be returned, but was not fetched
+            rows = (row for row in ranked.rows.tolist() if table.key(row) == successor)
+            scores[successor] = next((float(ranked.scores[row]) for row in rows), item.score)
+        lowered = item.score if successor is None else scores[successor] - _SCORE_STEP
+        why = {"in_force": round(lowered - item.score, 6)} if lowered < item.score else {}
+        moved.append(item._replace(score=lowered, why={**why, **item.why}) if why else item)
+    return sorted(moved or scored, key=itemgetter(0), reverse=True)
+
+
+def _source_key(record: Searchable, key: Key) -> Key:
+    """Return the last message a fact was read from, since the fact is outdated with it; else ``key``."""
+    if isinstance(record, Fact) and record.status != "superseded" and record.sources:
+        return "message", record.sources[-1]
+    return key
+
+
+def find_answer_rows(answers: Iterable[Sequence[Key]], ranked: Ranked, compared: Comparison) -> list[int]:
+    """Return the rows of the facts that answer the question, then of their messages.
+
+    Args:
+        answers: each fact, followed by the message it was read from.
+        ranked: the candidates; rows that may not be returned are left out.
+        compared: a fact whose message may be outdated is left out with its message.
     """
-    used = weights if features.is_dialogue else PLAIN
-    shares = features.matrix * weight_vector(used, FEATURE_NAMES).astype(np.float32)
-    scores: Column = shares.sum(axis=1)
-    rows = np.flatnonzero(table.eligible)
-    order = np.lexsort((-table.created_at[rows], -scores[rows]))
-    return Ranked(table=table, features=features, rows=rows[order], scores=scores, shares=shares)
+    table, doubted = ranked.table, set(compared.successor_rows(REORDER))
+    row_of = {key: row for row, key in enumerate(table.keys)}
+    groups = [[row for key in answer if (row := row_of.get(key)) is not None] for answer in answers]
+    valid = [rows for rows in groups if not doubted.intersection(rows)]
+    rows = [*(row for rows in valid for row in rows[:1]), *(row for rows in valid for row in rows[1:])]
+    return [row for row in rows if table.eligible[row]]
+
+
+def put_first(scored: list[ScoredRecord], rows: Sequence[int]) -> list[ScoredRecord]:
+    """Put the records of these rows first, in the order of the rows; the others keep theirs."""
+    if not scored or not rows:
+        return scored
+    raised = {row: scored[0].score + _SCORE_STEP * place for place, row in enumerate(reversed(rows), 1)}
+    moved = [
+        item._replace(score=score, why={"asked_point": round(score - item.score, 6), **item.why})
+        if (score := raised.get(item.row)) is not None
+        else item
+        for item in scored
+    ]
+    return sorted(moved, key=itemgetter(0), reverse=True)
+
+
+def make_hits(
+    chosen: Sequence[ScoredRecord], ranked: Ranked, compared: Comparison, relevance: Mapping[int, float]
+) -> Iterator[Hit]:
+    """Yield hits of candidates, with what each feature added to the score and what replaced the record."""
+    table, features = ranked.table, ranked.features
+    sure = compared.successor_rows(SURE)
+    doubted = {table.key(row): table.key(later)[1] for row, later in compared.successor_rows(MAYBE).items()}
+    shares = ranked.why([item.row for item in chosen])
+    for (score, row, record, why), share in zip(chosen, shares, strict=True):
+        certain = row in sure or "asked_point" in why  # an answer is not doubted for the rest of its message
+        key, replaced_by = table.key(row), table.key(sure[row])[1] if row in sure else None
+        if isinstance(record, Fact):  # as stored, not as estimated
+            replaced_by = record.superseded_by if record.status == "superseded" else None
+        yield Hit(
+            record=record,
+            kind=key[0],
+            score=score,
+            relevance=relevance[row],
+            similarity=float(features.similarity[row]),
+            why={**why, **share},
+            outdated_by=replaced_by,
+            maybe_outdated_by=None if certain or not doubted else doubted.get(_source_key(record, key)),
+        )
 
 
 def text_keys(records: Iterable[RecordText], question: str = "") -> list[TextKey]:
