@@ -62,7 +62,10 @@ class AsyncMemoryManager:
 
     @property
     def monitor(self) -> ContextMonitor | None:
-        """Figures about windows and replies, see `MemoryManager.monitor`; None if ``monitor`` is off."""
+        """Figures about windows and replies; None if the setting ``monitor`` is off.
+
+        Sessions are named by the ids given to the verbs; the user is the one given to `jiyi.open`.
+        """
         return self._memory.monitor
 
     @property
