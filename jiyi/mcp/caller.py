@@ -1,19 +1,21 @@
-"""The user whose memory a call is about, what the call may do, and who provides the memory."""
+"""The user whose memory a call is about, what the call may do, who provides the memory, and the texts."""
 
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from jiyi.errors import Forbidden
-from jiyi.mcp.words import Words
 
 if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
     from jiyi.manager import MemoryManager
 
-__all__ = ["CURRENT_REQUEST", "Caller", "Hosted", "MemoryHost", "Right"]
+__all__ = ["CURRENT_REQUEST", "Caller", "Hosted", "MemoryHost", "Right", "Words", "load_words"]
 
 Right = Literal["read", "write", "forget"]
 """What a tool may do; forgetting is separate from writing."""
@@ -57,13 +59,29 @@ class MemoryHost(Protocol):
         """Return how to restore what was forgotten at that time, such as a command."""
 
 
-class Hosted:
-    """Tools or resources over the memory of a host, with texts in one language."""
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The texts of one language, each part by name."""
 
-    def __init__(self, host: MemoryHost, words: Words) -> None:
+    instructions: str  # for the model: when to use the memory
+    titles: Mapping[str, str]  # of tools, resources and the prompt, for people
+    about: Mapping[str, str]  # what these do, for the model
+    arguments: Mapping[str, str]  # of tools, "tool.argument" or "argument", if its name does not say enough
+    notes: Mapping[str, str]  # sentences of answers, some of them format strings
+
+
+@cache
+def load_words(language: str) -> Words:
+    """Load the texts of a language, "zh" or "en"."""
+    tables = tomllib.loads(files("jiyi.mcp").joinpath("words.toml").read_text("utf-8"))
+    return Words(**tables[language])
+
+
+class Hosted:
+    """Tools or resources: each method is one, and an object is for one call by a caller who has a right."""
+
+    def __init__(self, host: MemoryHost, words: Words, right: Right) -> None:
         self._host = host
         self._words = words
-
-    def _open(self, right: Right) -> tuple[dict[str, Any], "MemoryManager"]:
-        """Return the arguments of verbs that name a caller who has this right, and the memory."""
-        return self._host.caller(CURRENT_REQUEST.get()).scope(right), self._host.memory
+        self._scope = host.caller(CURRENT_REQUEST.get()).scope(right)
+        self._memory = host.memory

@@ -96,7 +96,7 @@ class GraphTools(Hosted):
 
     def create_entities(self, entities: list[Entity]) -> Entities:
         """Add the entities whose names are new."""
-        nodes = self._read_view("write").nodes
+        nodes = self._read_view().nodes
         new = list({entity["name"]: entity for entity in entities if entity["name"] not in nodes}.values())
         for entity in new:
             self._keep(entity["name"], TYPE, entity["entityType"] or "entity", "attribute")
@@ -106,7 +106,7 @@ class GraphTools(Hosted):
 
     def create_relations(self, relations: list[Relation]) -> Relations:
         """Add the relations that are new."""
-        existing = self._read_view("write").relations
+        existing = self._read_view().relations
         keys = {_key_of(relation): relation for relation in relations}
         new = {key: relation for key, relation in keys.items() if key not in existing}
         for start, end, kind in new:
@@ -115,7 +115,7 @@ class GraphTools(Hosted):
 
     def add_observations(self, observations: list[Added]) -> Results:
         """Add new observations to entities; if one of these does not exist, nothing is added."""
-        nodes = self._read_view("write").nodes
+        nodes = self._read_view().nodes
         for addition in observations:
             if addition["entityName"] not in nodes:
                 raise NotFound(self._words.notes["unknown_entity"].format(name=addition["entityName"]))
@@ -132,14 +132,14 @@ class GraphTools(Hosted):
 
     def delete_entities(self, entityNames: list[str]) -> Success:
         """Delete entities with their relations."""
-        view, names = self._read_view("forget"), set(entityNames)
+        view, names = self._read_view(), set(entityNames)
         ids = [id_ for name in entityNames for id_ in view.nodes.get(name, _Node()).ids]
         relations = [ids for key, ids in view.relations.items() if names & set(key[:2])]
         return self._delete([*ids, *(id_ for ids in relations for id_ in ids)], "Entities")
 
     def delete_observations(self, deletions: list[Removed]) -> Success:
         """Delete observations of entities."""
-        nodes = self._read_view("forget").nodes
+        nodes = self._read_view().nodes
         ids: list[str] = []
         for deletion in deletions:
             existing = nodes.get(deletion["entityName"], _Node()).observations
@@ -148,48 +148,45 @@ class GraphTools(Hosted):
 
     def delete_relations(self, relations: list[Relation]) -> Success:
         """Delete relations."""
-        existing = self._read_view("forget").relations
+        existing = self._read_view().relations
         ids = (id_ for relation in relations for id_ in existing.get(_key_of(relation), ()))
         return self._delete(ids, "Relations")
 
     def read_graph(self) -> Graph:
         """Return everything."""
-        return self._read_view("read").graph()
+        return self._read_view().graph()
 
     def search_nodes(self, query: str) -> Graph:
         """Return entities that say something, with their relations."""
-        view = self._read_view("read")
+        view = self._read_view()
         names = view.find(query)
         if not names and query.strip():
-            scope, memory = self._open("read")
-            hits = memory.search(query, kinds="fact", **scope)
+            hits = self._memory.search(query, kinds="fact", **self._scope)
             subjects = {str(getattr(hit.record, "subject", "")) for hit in hits} - {""}
             names = set() if hits.doubtful else subjects & set(view.nodes)
         return view.graph(names)
 
     def open_nodes(self, names: list[str]) -> Graph:
         """Return entities by name, with their relations."""
-        return self._read_view("read").graph(set(names))
+        return self._read_view().graph(set(names))
 
-    def resource(self) -> str:
+    def to_json(self) -> str:
         """Return everything as JSON."""
         return json.dumps(self.read_graph(), ensure_ascii=False, indent=2)
 
-    def _read_view(self, right: Right) -> "_View":
-        """Return the current graph of the newest 10,000 facts, for a caller with this right."""
-        scope, memory = self._open(right)
-        return _build_view(memory.facts(status=("active", "unsure", "superseded"), limit=10_000, **scope))
+    def _read_view(self) -> "_View":
+        """Return the current graph of the newest 10,000 facts."""
+        options: Any = {"status": ("active", "unsure", "superseded"), "limit": 10_000, **self._scope}
+        return _build_view(self._memory.facts(**options))
 
     def _keep(self, subject: str, predicate: str, value: str, category: str) -> None:
-        scope, memory = self._open("write")
         fields: Any = {"subject": subject, "predicate": predicate, "object": value, "category": category}
-        memory.remember(**fields, speaker=SPEAKER, **scope)
+        self._memory.remember(**fields, speaker=SPEAKER, **self._scope)
 
     def _delete(self, ids: Iterable[str], what: str) -> Success:
         """Forget facts; `jiyi restore` brings them back."""
-        scope, memory = self._open("forget")
         if unique_ids := list(dict.fromkeys(ids)):
-            memory.forget(ids=unique_ids, reason="deleted from the graph", **scope)
+            self._memory.forget(ids=unique_ids, reason="deleted from the graph", **self._scope)
         return {"success": True, "message": f"{what} deleted successfully"}
 
 

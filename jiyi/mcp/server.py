@@ -5,7 +5,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -17,11 +17,9 @@ from mcp_types import INVALID_PARAMS, CallToolResult, TextContent, ToolAnnotatio
 from pydantic import BaseModel
 
 from jiyi.errors import JiyiError, NotFound
-from jiyi.mcp.caller import CURRENT_REQUEST, MemoryHost, Right
+from jiyi.mcp.caller import CURRENT_REQUEST, Hosted, MemoryHost, Right, Words, load_words
 from jiyi.mcp.graph import GRAPH_TOOLS, GraphTools
-from jiyi.mcp.resources import Resources
-from jiyi.mcp.tools import TOOLS, Tools
-from jiyi.mcp.words import Words, load_words
+from jiyi.mcp.tools import TOOLS, Resources, Tools
 
 __all__ = ["make_server"]
 
@@ -43,20 +41,26 @@ def make_server(host: MemoryHost, language: str, *, compat: str = "") -> MCPServ
         register = server.resource(uri, name=name, title=title, description=description, mime_type=mime)
         register(_protocol_errors(host, ResourceError)(read))
 
-    def make_tools(tools: object, rights: dict[str, Right]) -> list[Tool]:
-        return [_make_tool(getattr(tools, name), right, host, words) for name, right in rights.items()]
+    def make_tools(of: type[Hosted], rights: dict[str, Right]) -> list[Tool]:
+        return [_make_tool(of, name, right, host, words) for name, right in rights.items()]
 
     if compat:
-        graph = GraphTools(host, words)
-        server = _new_server("memory-server", make_tools(graph, GRAPH_TOOLS))
-        add_resource("knowledge_graph", "memory://knowledge-graph", graph.resource, "application/json")
+        server = _new_server("memory-server", make_tools(GraphTools, GRAPH_TOOLS))
+        graph = partial(GraphTools, host, words, "read")
+        uri, mime = "memory://knowledge-graph", "application/json"
+        add_resource(
+            "knowledge_graph",
+            uri,
+            lambda: json.dumps(graph().read_graph(), ensure_ascii=False, indent=2),
+            mime,
+        )
         return server
     instructions = words.instructions.strip()
-    server = _new_server("jiyi", make_tools(Tools(host, words), TOOLS), instructions=instructions)
-    resources = Resources(host, words)
-    add_resource("sessions", "memory://sessions", resources.sessions)
-    add_resource("session", "memory://sessions/{id}", resources.session)
-    add_resource("facts_of", "memory://facts/{subject}", resources.facts_of)
+    server = _new_server("jiyi", make_tools(Tools, TOOLS), instructions=instructions)
+    resources = partial(Resources, host, words, "read")
+    add_resource("sessions", "memory://sessions", lambda: resources().sessions())
+    add_resource("session", "memory://sessions/{id}", lambda id: resources().session(id))
+    add_resource("facts_of", "memory://facts/{subject}", lambda subject: resources().facts_of(subject))
 
     @server.prompt(title=words.titles["with_memory"], description=words.about["with_memory"])
     def with_memory() -> str:
@@ -93,10 +97,9 @@ async def _keep_request(ctx: Any, call_next: Any) -> Any:
         raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
 
 
-def _make_tool(method: Callable[..., Any], right: Right, host: MemoryHost, words: Words) -> Tool:
-    name = method.__name__
+def _make_tool(of: type[Hosted], name: str, right: Right, host: MemoryHost, words: Words) -> Tool:
     tool = Tool.from_function(
-        _tool_function(method, host),
+        _tool_function(getattr(of, name), partial(of, host, words, right), host),
         name=name,
         title=words.titles[name],
         description=words.about[name],
@@ -115,24 +118,26 @@ def _make_tool(method: Callable[..., Any], right: Right, host: MemoryHost, words
     return tool
 
 
-def _tool_function(method: Callable[..., Any], host: MemoryHost) -> Callable[..., CallToolResult]:
+def _tool_function(
+    method: Callable[..., Any], begin_call: Callable[[], Hosted], host: MemoryHost
+) -> Callable[..., CallToolResult]:
     """Return a tool that answers with the result of a method, or with its error message."""
-    signature = inspect.signature(method, eval_str=True)
-    result_type = Annotated[CallToolResult, signature.return_annotation]
 
     @wraps(method)
     def tool(**arguments: Any) -> CallToolResult:
         with _protocol_errors(host, ToolError):
-            answer = method(**arguments)
+            answer = method(begin_call(), **arguments)
         is_model = isinstance(answer, BaseModel)  # without defaults, which would only cost tokens
         value = answer.model_dump(mode="json", exclude_defaults=True) if is_model else dict(answer)
         text = json.dumps(value, ensure_ascii=False)
         return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=value)
 
+    signature = inspect.signature(method, eval_str=True)
+    result_type = Annotated[CallToolResult, signature.return_annotation]
+    _, *parameters = signature.parameters.values()  # without self
     typed: Any = tool
-    typed.__signature__ = signature.replace(return_annotation=result_type)
-    typed.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
-    typed.__annotations__["return"] = result_type
+    typed.__signature__ = signature.replace(parameters=parameters, return_annotation=result_type)
+    typed.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": result_type}
     return tool
 
 

@@ -1,4 +1,4 @@
-"""The seven tools: verbs of a memory for a model."""
+"""The seven tools: verbs of a memory for a model. The resources: conversations, and facts about a subject."""
 
 from datetime import datetime
 from hashlib import sha256
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, get_args
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from jiyi.errors import BadQuery
+from jiyi.errors import BadQuery, NotFound
 from jiyi.mcp import answers
 from jiyi.mcp.caller import Hosted, Right
 
 if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
     from jiyi.long_term import ForgetReceipt
 
-__all__ = ["TOOLS", "ConversationMessage", "Kind", "Limit", "Tools"]
+__all__ = ["TOOLS", "ConversationMessage", "Kind", "Limit", "Resources", "Tools"]
 
 _MAX_ENTRIES = 1_000  # reachable by cursor
 _MAX_ITEMS = 50  # listed of a plan
@@ -38,7 +38,7 @@ class ConversationMessage(TypedDict):
 
 
 class Tools(Hosted):
-    """The tools: each method is one, with its arguments."""
+    """The tools, with their arguments."""
 
     def recall(  # noqa: PLR0917 - arguments of tools are named
         self,
@@ -51,23 +51,21 @@ class Tools(Hosted):
         cursor: str | None = None,
     ) -> answers.Recalled:
         """Search."""
-        scope, memory = self._open("read")
         start = _parse_cursor(cursor)
         dates = {"since": self._with_zone(since), "until": self._with_zone(until)}
-        results = memory.search(
+        results = self._memory.search(
             query,
             limit=start + limit + 1,
             session_id=session,
             filters={name: date for name, date in dates.items() if date},
             kinds=kinds or _KINDS,
-            **scope,
+            **self._scope,
         )
-        page = (answers.hit_answer(hit, query, memory) for hit in results[start:])
-        hits, next_cursor = answers.paginate(page, memory.counter.count_text, start=start, limit=limit)
+        page = (answers.hit_answer(hit, query, self._memory) for hit in results[start:])
+        hits, next_cursor = answers.paginate(page, self._memory.counter.count_text, start=start, limit=limit)
         notes = [*([self._words.notes["nothing"]] if results.doubtful or not hits else []), *results.notes]
-        return answers.Recalled(
-            hits=hits, nothing_relevant=results.nothing_relevant, notes=notes, next=next_cursor
-        )
+        doubt = results.nothing_relevant
+        return answers.Recalled(hits=hits, nothing_relevant=doubt, notes=notes, next=next_cursor)
 
     def context(
         self,
@@ -76,8 +74,7 @@ class Tools(Hosted):
         budget: Annotated[int, Field(ge=100, le=_MAX_BUDGET)] = _DEFAULT_BUDGET,
     ) -> answers.View:
         """Build what the model should see."""
-        scope, memory = self._open("read")
-        window = memory.build_context(session, query, budget, **scope)
+        window = self._memory.build_context(session, query, budget, **self._scope)
         report = window.report
         return answers.View(
             text=window.markdown,
@@ -95,34 +92,29 @@ class Tools(Hosted):
         cursor: str | None = None,
     ) -> answers.Facts:
         """List what holds, or held."""
-        scope, memory = self._open("read")
-        facts = memory.facts(subject, as_of=self._with_zone(as_of), limit=_MAX_ENTRIES, **scope)
+        facts = self._memory.facts(subject, as_of=self._with_zone(as_of), limit=_MAX_ENTRIES, **self._scope)
         return self._facts_page(facts, limit, cursor)
 
     def history(
         self, subject: str, predicate: str | None = None, limit: Limit = 50, cursor: str | None = None
     ) -> answers.Facts:
         """List all that was ever known."""
-        scope, memory = self._open("read")
-        return self._facts_page(memory.history(subject, predicate, **scope), limit, cursor)
+        return self._facts_page(self._memory.history(subject, predicate, **self._scope), limit, cursor)
 
     def remember(self, text: str, always: bool = False, speaker: str | None = None) -> answers.Remembered:
         """Keep a text."""
-        scope, memory = self._open("write")
-        learned = memory.remember(text, pinned=always, speaker=speaker, **scope)
+        learned = self._memory.remember(text, pinned=always, speaker=speaker, **self._scope)
         active = (fact for fact in learned.facts if fact.status == "active")
-        changed = (answers.fact_answer(fact, memory.counter) for fact in active)
-        facts, _ = answers.paginate(changed, memory.counter.count_text)
-        return answers.Remembered(
-            id=learned.kept, facts=facts, replaced=list(learned.superseded), notes=list(learned.notes)
-        )
+        changed = (answers.fact_answer(fact, self._memory.counter) for fact in active)
+        facts, _ = answers.paginate(changed, self._memory.counter.count_text)
+        replaced, notes = list(learned.superseded), list(learned.notes)
+        return answers.Remembered(id=learned.kept, facts=facts, replaced=replaced, notes=notes)
 
     def save_conversation(
         self, session: str, messages: Annotated[list[ConversationMessage], Field(max_length=1_000)]
     ) -> answers.Saved:
         """Save messages, all or none."""
-        scope, memory = self._open("write")
-        saved = memory.save_messages(session, messages, **scope)
+        saved = self._memory.save_messages(session, messages, **self._scope)
         return answers.Saved(session=session, ids=[message.id for message in saved])
 
     def forget(
@@ -135,28 +127,27 @@ class Tools(Hosted):
         """Plan to forget, or with the plan's word do it."""
         if query is None and ids is None and session is None:
             raise BadQuery("say what to forget: query, ids or session")
-        scope, memory = self._open("forget")
-        selection = {"query": query, "ids": ids, "session_id": session, **scope}
-        plan = memory.forget(**selection, dry_run=True)
-        code = _confirmation_code(plan, scope["user_id"])
+        selection = {"query": query, "ids": ids, "session_id": session, **self._scope}
+        plan = self._memory.forget(**selection, dry_run=True)
+        code = _confirmation_code(plan, self._scope["user_id"])
         if confirm is None:
             notes = [self._words.notes["plan" if plan.total else "none"]]
             return _forgetting_answer(plan, confirm=code, done=False, notes=notes)
         if confirm != code:
             raise BadQuery(self._words.notes["changed"])
         with self._host.forget_context():
-            receipt = memory.forget(**selection)
+            receipt = self._memory.forget(**selection)
         return _forgetting_answer(receipt, done=True, restore=self._host.restore_hint(receipt.at))
 
     def _facts_page(self, facts: list[Any], limit: int, cursor: str | None) -> answers.Facts:
-        start, counter = _parse_cursor(cursor), self._host.memory.counter
+        start, counter = _parse_cursor(cursor), self._memory.counter
         answered = (answers.fact_answer(fact, counter) for fact in facts[start:])
         page, next_cursor = answers.paginate(answered, counter.count_text, start=start, limit=limit)
         return answers.Facts(facts=page, next=next_cursor)
 
     def _with_zone(self, moment: datetime | None) -> datetime | None:
         """Return a moment with a zone, by default that of the memory."""
-        return moment and moment.replace(tzinfo=moment.tzinfo or self._host.memory.zone)
+        return moment and moment.replace(tzinfo=moment.tzinfo or self._memory.zone)
 
 
 TOOLS: dict[str, Right] = {  # in the order of listing
@@ -189,3 +180,44 @@ def _confirmation_code(plan: "ForgetReceipt", user_id: str) -> str:
     """Return a code for exactly these records of this user."""
     ids = sorted(item.id for item in plan.items)
     return sha256("\n".join([user_id, str(plan.total), *ids]).encode()).hexdigest()[:10]
+
+
+_MAX_SESSIONS = 100
+_MAX_MESSAGES = 500  # read of a conversation
+_MAX_FACTS = 200
+
+
+class Resources(Hosted):
+    """The resources, in Markdown; the arguments are parts of the URI."""
+
+    def sessions(self) -> str:
+        """List the newest conversations."""
+        lines = [
+            f"- {session.id}: {session.messages} {self._words.notes['messages']}, "
+            f"{session.last_active_at.astimezone(self._memory.zone):%Y-%m-%d %H:%M}"
+            for session in self._memory.sessions(_MAX_SESSIONS, **self._scope)
+        ]
+        return "\n".join([f"# {self._words.titles['sessions']}", "", *lines])
+
+    def session(self, id: str) -> str:
+        """Show one conversation."""
+        messages = self._memory.session_messages(id, limit=_MAX_MESSAGES, **self._scope)
+        if not messages:
+            raise NotFound(self._words.notes["no_session"])
+        parts = [f"# {self._words.notes['session']} {id}"]
+        if summary := self._memory.summary(id, **self._scope):
+            parts.append(f"## {self._words.notes['summary']}\n\n{summary.text}")
+        lines, older = answers.message_lines(messages, self._memory)
+        if older or len(messages) == _MAX_MESSAGES:
+            totals = {session.id: session.messages for session in self._memory.sessions(**self._scope)}
+            count = totals.get(id, len(messages)) - len(lines)
+            lines.insert(0, self._words.notes["older"].format(count=count))
+        return "\n\n".join([*parts, *lines])
+
+    def facts_of(self, subject: str) -> str:
+        """List the facts about a subject."""
+        counter = self._memory.counter
+        facts = self._memory.facts(subject, limit=_MAX_FACTS, **self._scope)
+        shown = [answers.fact_answer(fact, counter) for fact in facts]
+        lines = [f"- {fact.subject} · {fact.predicate}: {fact.object}" for fact in shown]
+        return counter.truncate("\n".join([f"# {subject}", "", *lines]), 9_000)

@@ -3,8 +3,8 @@ import json
 import pytest
 from at_once import at_once
 
+from jiyi.mcp.caller import load_words
 from jiyi.mcp.graph import GraphTools
-from jiyi.mcp.words import load_words
 
 ANA = {"name": "Ana", "entityType": "person", "observations": ["likes tea", "speaks Spanish"]}
 LI = {"name": "小李", "entityType": "人", "observations": ["住在杭州", "对花生过敏"]}
@@ -89,7 +89,7 @@ def test_the_graph_is_a_resource(client, graph, filled):
 
 
 def test_writers_lose_nothing_of_each_other(host):
-    tools = GraphTools(host, load_words("en"))
+    tools = GraphTools(host, load_words("en"), "write")
 
     def write(who):
         for n in range(5):
