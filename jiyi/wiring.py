@@ -1,19 +1,18 @@
 """Builds a memory from a URL and settings: the only place that picks concrete parts."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from inspect import signature
 from pathlib import Path
 from typing import Any, cast
 
 from pydantic import SecretStr
 
 from jiyi.async_manager import AsyncMemoryManager
-from jiyi.client import AsyncRemoteMemory, RemoteMemory, connect
+from jiyi.client import connect_for_open
 from jiyi.clock import Clock, utc_now
 from jiyi.compression.summarize import Summarize
 from jiyi.embeddings import CachedEmbedder, E5Embedder, Embedder, Endpoint, OpenAIEmbedder
@@ -80,7 +79,7 @@ def open_memory(
     """
     if isinstance(url, str) and url.startswith(("https://", "http://")):
         parts = (embedder, reranker, llm, forget_rule, monitor_thresholds)
-        return _connect_remote(url, settings | {"user_id": user_id, "agent_id": agent_id}, parts)
+        return connect_for_open(url, settings | {"user_id": user_id, "agent_id": agent_id}, parts)
     named = {"embedder": embedder, "reranker": reranker, "llm_model": llm}
     settings |= {name: part for name, part in named.items() if isinstance(part, str)}
     resolved = load_settings(user_id=user_id, agent_id=agent_id, **settings)
@@ -252,15 +251,11 @@ def _prepare_router(router: Router) -> None:
 def open_async_memory(url: str | Path | Place | None = None, **options: Any) -> AsyncMemoryManager:
     """Open a memory whose verbs are coroutines; ``options`` as for `open_memory`."""
     memory = open_memory(url, **options)
-    return AsyncRemoteMemory(memory) if isinstance(memory, RemoteMemory) else AsyncMemoryManager(memory)
+    if type(memory) is MemoryManager:
+        return AsyncMemoryManager(memory)
+    from jiyi.client.memory import AsyncRemoteMemory
 
-
-def _connect_remote(url: str, options: Mapping[str, Any], parts: Sequence[object]) -> RemoteMemory:
-    unknown = sorted(set(options) - set(signature(connect).parameters))
-    if unknown or any(part is not None for part in parts):
-        odd = ", ".join(unknown) or "embedder, llm and other parts"
-        raise SettingsError(f"{odd}: this is for the server's settings, see `jiyi serve`; leave it out here")
-    return connect(url, **options)
+    return AsyncRemoteMemory(cast("Any", memory))
 
 
 def _resolve_place(url: str | Path | Place | None, settings: Settings) -> Place:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from jiyi.cli.terminal import fail, note, print_json
-from jiyi.client import RemoteMemory
+from jiyi.client.memory import RemoteMemory
 from jiyi.databases import database_exists, list_users
 from jiyi.errors import JiyiError, NotFound, ScopeMissing, SettingsError, StorageError
 from jiyi.manager import MemoryManager

@@ -22,7 +22,7 @@ from jiyi.cli.options import (
     require_database,
 )
 from jiyi.cli.terminal import ProgressBars, count_kinds, echo, fail, note, plural, warn
-from jiyi.client import RemoteMemory
+from jiyi.client.memory import RemoteMemory
 from jiyi.errors import ImportFailed
 from jiyi.exporters import WRITERS, Exported, export_for
 from jiyi.importers.run import is_remote_source

@@ -1,13 +1,18 @@
 """A memory on a server with the verbs of a local one: `connect` and `connect_async`."""
 
 import os
+from collections.abc import Mapping, Sequence
+from inspect import signature
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from jiyi.client.memory import AsyncRemoteMemory, RemoteMemory
 from jiyi.endpoint import Endpoint, is_web_address
 from jiyi.errors import SettingsError
 
-__all__ = ["AsyncRemoteMemory", "RemoteMemory", "connect", "connect_async"]
+if TYPE_CHECKING:  # loaded when a memory on a server is opened
+    from jiyi.client.memory import AsyncRemoteMemory, RemoteMemory
+
+__all__ = ["connect", "connect_async", "connect_for_open"]
 
 
 def connect(
@@ -18,7 +23,7 @@ def connect(
     agent_id: str | None = None,
     timeout: float = 60.0,
     retries: int = 4,
-) -> RemoteMemory:
+) -> "RemoteMemory":
     """Return the memory on a server (`jiyi serve`) as if it were local; no request is sent yet.
 
     Its verbs have the arguments, results and errors of `jiyi.open`. It may be used from several threads,
@@ -36,6 +41,8 @@ def connect(
         SettingsError: the address or the key is invalid.
         MissingExtra: ``pip install "jiyi[client]"``.
     """
+    from jiyi.client.memory import RemoteMemory
+
     key = os.environ.get("JIYI_API_KEY", "") if api_key is None else api_key
     if not is_web_address(url):
         raise SettingsError("the address of a server is a web address such as http://127.0.0.1:8710")
@@ -46,15 +53,17 @@ def connect(
     return RemoteMemory(endpoint, user_id=user_id, agent_id=agent_id)
 
 
-def connect_async(
-    url: str,
-    *,
-    api_key: str | None = None,
-    user_id: str | None = None,
-    agent_id: str | None = None,
-    timeout: float = 60.0,
-    retries: int = 4,
-) -> AsyncRemoteMemory:
-    """Return a memory on a server with async verbs; see `connect`."""
-    owner = {"user_id": user_id, "agent_id": agent_id}
-    return AsyncRemoteMemory(connect(url, api_key=api_key, timeout=timeout, retries=retries, **owner))
+def connect_async(url: str, **options: Any) -> "AsyncRemoteMemory":
+    """Return a memory on a server with async verbs; ``options`` as for `connect`."""
+    from jiyi.client.memory import AsyncRemoteMemory
+
+    return AsyncRemoteMemory(connect(url, **options))
+
+
+def connect_for_open(url: str, options: Mapping[str, Any], parts: Sequence[object]) -> "RemoteMemory":
+    """Do what `connect` does; SettingsError: an option, or one of the ``parts``, is for `jiyi.open` only."""
+    unknown = sorted(set(options) - set(signature(connect).parameters))
+    if unknown or any(part is not None for part in parts):
+        odd = ", ".join(unknown) or "embedder, llm and other parts"
+        raise SettingsError(f"{odd}: this is for the server's settings, see `jiyi serve`; leave it out here")
+    return connect(url, **options)

@@ -4,12 +4,12 @@ import asyncio
 import threading
 import warnings
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from copy import deepcopy
-from functools import partial
+from functools import partial, wraps
 from itertools import accumulate, islice, takewhile
-from typing import Any
+from typing import Any, TypeVar
 
 from jiyi.integrations.common import log_errors, read_all, require_framework
 from jiyi.integrations.langgraph_filter import StoreFilter
@@ -33,6 +33,7 @@ _PAGE_SIZE = 10_000  # records that one verb returns
 _SWEEP_MINUTES = 5.0
 
 _Namespace = tuple[str, ...]
+_T = TypeVar("_T")
 
 
 class FoundItem(base.SearchItem):
@@ -297,6 +298,16 @@ class JiyiStore(base.BaseStore):
         return "\n".join(text for path in paths for text in base.get_text_at_path(op.value, path))
 
 
+def _in_thread(method: Callable[..., _T]) -> Callable[..., Coroutine[Any, Any, _T]]:
+    """Return a method of `JiyiStore` for `AsyncJiyiStore`, which runs it in a thread."""
+
+    @wraps(method)
+    async def run(self: "AsyncJiyiStore", *args: Any, **kwargs: Any) -> _T:
+        return await asyncio.to_thread(method, self._store, *args, **kwargs)
+
+    return run
+
+
 class AsyncJiyiStore(AsyncBatchedBaseStore):
     """A `JiyiStore` for one event loop, made in it: calls of the same turn of the loop are one batch.
 
@@ -325,12 +336,8 @@ class AsyncJiyiStore(AsyncBatchedBaseStore):
             await store.stop_ttl_sweeper()
             await asyncio.to_thread(memory.close)
 
-    async def setup(self) -> None:
-        """Do nothing: a memory that is open has its tables."""
-
-    async def abatch(self, ops: Iterable[base.Op]) -> list[base.Result]:
-        """Do operations in a worker thread; see `JiyiStore.batch`."""
-        return await self._store.abatch(ops)
+    setup = _in_thread(JiyiStore.setup)
+    abatch = _in_thread(JiyiStore.batch)
 
     async def aput(self, namespace: _Namespace, key: str, value: Any, *args: Any, **kwargs: Any) -> None:
         """Put an item; one that cannot be kept is refused alone, not with the calls of the same turn."""
@@ -343,21 +350,10 @@ class AsyncJiyiStore(AsyncBatchedBaseStore):
         results: list[base.SearchItem] = await super().asearch(namespace_prefix, **kwargs)
         return results
 
-    async def delete_namespace(self, namespace: Sequence[str]) -> ForgetReceipt:
-        """Do as `JiyiStore.delete_namespace`."""
-        return await asyncio.to_thread(self._store.delete_namespace, namespace)
-
-    async def sweep_ttl(self) -> int:
-        """Do as `JiyiStore.sweep_ttl`."""
-        return await asyncio.to_thread(self._store.sweep_ttl)
-
-    async def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> None:
-        """Do as `JiyiStore.start_ttl_sweeper`."""
-        self._store.start_ttl_sweeper(sweep_interval_minutes)
-
-    async def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
-        """Do as `JiyiStore.stop_ttl_sweeper`."""
-        return await asyncio.to_thread(self._store.stop_ttl_sweeper, timeout)
+    delete_namespace = _in_thread(JiyiStore.delete_namespace)
+    sweep_ttl = _in_thread(JiyiStore.sweep_ttl)
+    start_ttl_sweeper = _in_thread(JiyiStore.start_ttl_sweeper)
+    stop_ttl_sweeper = _in_thread(JiyiStore.stop_ttl_sweeper)
 
 
 def _check_namespace(op: base.Op) -> None:

@@ -1,17 +1,17 @@
 """OpenAI Agents SDK: a session that is a conversation of the memory, and windows for the model."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from itertools import chain, groupby
+from itertools import chain
 from typing import Any, TypeAlias
 
 from jiyi.async_manager import AsyncMemoryManager
 from jiyi.errors import InputError
-from jiyi.importers.entries import as_dict, as_list, join_text
 from jiyi.integrations.common import build_message, finish, log_errors, raw_of, require_framework
 from jiyi.integrations.fitting import Fitted, Fitting, with_tokens
 from jiyi.integrations.recalling import Owner, read_conversation
+from jiyi.integrations.responses import find_other_parts, group_items, join_items, to_chat_message
 from jiyi.integrations.tools import describe_function
 from jiyi.manager import MemoryManager
 from jiyi.records import Message, as_mapping
@@ -140,8 +140,8 @@ class JiyiInputFilter:
         owner, instructions = self.owner, data.model_data.instructions
         if self.user_of is not None and data.context is not None:
             owner = replace(owner, user_id=self.user_of(data.context))
-        groups = _group_items(data.model_data.input)
-        talk = [_join_items(group, owner.memory.counter) for group in groups]
+        groups = group_items(data.model_data.input)
+        talk = [_count_items(group, owner.memory.counter) for group in groups]
         self.last = fitted = self.fitting.fit(owner, talk, system=instructions or "", tools=tools)
         shown = fitted.select(groups, lambda text: [{"role": "user", "content": text}])
         return ModelInputData(input=list(chain.from_iterable(shown)), instructions=instructions)
@@ -162,14 +162,9 @@ async def _describe_tools(agent: Agent[Any], context: Any) -> list[dict[str, Any
     return [describe_function(*function) for function in functions]
 
 
-_ARGUMENTS = {"function_call": "arguments", "custom_tool_call": "input"}
-_RESULT_TYPES = ("function_call_output", "custom_tool_call_output")
-_ROLES = ("user", "assistant", "system", "developer")
-
-
 def _to_message(item: object) -> Message:
     """Return an item as a message, with the item itself; without text its content is empty."""
-    return build_message(dict(as_mapping(item)), _to_chat_message(as_mapping(item)))
+    return build_message(dict(as_mapping(item)), to_chat_message(as_mapping(item)))
 
 
 def _to_items(message: Message) -> list[_Item]:
@@ -178,7 +173,7 @@ def _to_items(message: Message) -> list[_Item]:
     if raw is not None:
         return [raw]
     if message.role == "tool":
-        return [{"type": _RESULT_TYPES[0], "call_id": message.tool_call_id, "output": message.text}]
+        return [{"type": "function_call_output", "call_id": message.tool_call_id, "output": message.text}]
     calls: list[_Item] = [
         {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
         for call in message.tool_calls
@@ -187,47 +182,7 @@ def _to_items(message: Message) -> list[_Item]:
     return calls if calls and not message.text else [*texts, *calls]
 
 
-def _group_items(items: Sequence[_Item]) -> list[list[_Item]]:
-    """Return the items that are shown or left out together.
-
-    The model's thoughts, words and calls without a break: an API refuses a thought without what follows.
-    """
-    roles = [_to_chat_message(item)["role"] for item in items]
-    keys = [-1 if role == "assistant" else index for index, role in enumerate(roles)]
-    groups = groupby(zip(items, keys, strict=True), lambda pair: pair[1])
-    return [[item for item, _ in group] for _, group in groups]
-
-
-def _join_items(items: Sequence[_Item], counter: TokenCounter) -> Message:
+def _count_items(items: Sequence[_Item], counter: TokenCounter) -> Message:
     """Return a message with the text and calls of items, and the tokens of all they have."""
-    bodies = [_to_chat_message(item) for item in items]
-    texts = [body["content"] for body in bodies if body["content"]]
-    body: dict[str, Any] = {**bodies[0], "content": "\n".join(texts)}
-    if calls := [call for body in bodies for call in body.get("tool_calls", ())]:
-        body["tool_calls"] = calls
-    others = [part for item in items for part in _find_other_parts(item)]
-    return with_tokens(Message.from_openai(body), others, counter)
-
-
-def _find_other_parts(item: _Item) -> list[dict[str, Any]]:
-    """Return what an item has beyond its text and calls, such as images and thoughts."""
-    is_message = item.get("role") in _ROLES and "content" in item
-    if not is_message and item.get("type") not in (*_ARGUMENTS, *_RESULT_TYPES):
-        return [{"type": "item", **item}]
-    parts = as_list(item.get("content", item.get("output")))
-    return [{"type": "part", **as_dict(part)} for part in parts if not join_text([part])]
-
-
-def _to_chat_message(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the text and calls of an item as a Chat Completions message."""
-    type_, role = item.get("type") or "message", item.get("role")
-    if type_ in _RESULT_TYPES and isinstance(item.get("call_id"), str):
-        return {"role": "tool", "tool_call_id": item["call_id"], "content": join_text(item.get("output"))}
-    if type_ in _ARGUMENTS and item.get("call_id") and isinstance(item.get("name"), str):
-        text = str(item.get(_ARGUMENTS[type_]) or "")
-        body = {"name": item["name"], _ARGUMENTS[type_]: text}
-        call = {"type": "custom", "custom": body} if "custom" in type_ else {"function": body}
-        return {"role": "assistant", "content": "", "tool_calls": [{"id": item["call_id"], **call}]}
-    if type_ == "message" and role in _ROLES:
-        return {"role": role, "content": join_text(item.get("content"))}
-    return {"role": "assistant", "content": ""}
+    others = [part for item in items for part in find_other_parts(item)]
+    return with_tokens(Message.from_openai(join_items(items)), others, counter)

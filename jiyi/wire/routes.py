@@ -1,4 +1,4 @@
-"""The table of routes: which verb answers where, and who may ask.
+"""The table of routes, from routes.toml: which verb answers where, and who may ask.
 
 The parameters of a request are those of the verb's signature: in the path if it names them, else in the
 query of GET and DELETE, else in a JSON object.
@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, lru_cache, partial
+from functools import lru_cache
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Json, create_model
@@ -27,7 +27,7 @@ MARK = "x-jiyi-api"  # the header of all answers of a server below /v1, with the
 Access = Literal["read", "write", "forget", "admin"]
 """What a key must allow; admin is for what concerns more than one user."""
 
-_load_tables = cache(partial(read_toml, __package__, "routes"))
+_TABLES = read_toml(__package__, "routes")
 _MessageInput = Annotated[dict[str, Any], AfterValidator(message_of)]
 _LOCAL_PARAMETERS = ("progress", "policy", "compress", "path")
 
@@ -56,7 +56,7 @@ class Route:
 
     def notes(self, kind: Literal["examples", "links"]) -> Mapping[str, Any]:
         """Return an example of a request, or OpenAPI's links to what may be asked next, by verb."""
-        return dict(_load_tables()[kind].get(self.verb, {}))
+        return dict(_TABLES[kind].get(self.verb, {}))
 
     @property
     def writes(self) -> bool:
@@ -76,63 +76,7 @@ class Call:
     description: str  # the rest of it
 
 
-ROUTES: Sequence[Route] = (
-    Route("GET", "/sessions", "sessions", "read"),
-    Route("POST", "/sessions/{session_id}/messages", "save_message", "write"),
-    Route("POST", "/sessions/{session_id}/messages/batch", "save_messages", "write"),
-    Route("GET", "/sessions/{session_id}/messages", "session_messages", "read"),
-    Route("PUT", "/sessions/{session_id}/messages", "replace_messages", "forget"),
-    Route("POST", "/sessions/{session_id}/messages/pop", "pop_messages", "forget"),
-    Route("GET", "/sessions/{session_id}/window", "recent_messages", "read"),
-    Route("POST", "/sessions/{session_id}/context", "build_context", "read"),
-    Route("GET", "/sessions/{session_id}/summary", "summary", "read"),
-    Route("POST", "/sessions/{session_id}/summary", "summarize_session", "write"),
-    Route("GET", "/sessions/{session_id}/health", "session_health", "read"),
-    Route("GET", "/sessions/{session_id}/advice", "session_advice", "read"),
-    Route("GET", "/sessions/{session_id}/handover", "handover", "read"),
-    Route("POST", "/sessions/{session_id}/learn", "learn_facts", "write"),
-    Route("GET", "/sessions/{session_id}/task", "current_task", "read"),
-    Route("POST", "/sessions/{session_id}/tasks", "start_task", "write"),
-    Route("GET", "/sessions/{session_id}/skills", "opened_skills", "read"),
-    Route("POST", "/sessions/{session_id}/skills/{name}", "open_skill", "write"),
-    Route("DELETE", "/sessions/{session_id}/skills/{name}", "close_skill", "write"),
-    Route("GET", "/tasks", "tasks", "read"),
-    Route("PATCH", "/tasks/{task_id}", "update_task", "write"),
-    Route("POST", "/tasks/{task_id}/steps", "add_step", "write"),
-    Route("PATCH", "/steps/{step_id}", "update_step", "write"),
-    Route("POST", "/tasks/{task_id}/complete", "complete_task", "write"),
-    Route("POST", "/tasks/{task_id}/fail", "fail_task", "write"),
-    Route("POST", "/search", "search", "read"),
-    Route("GET", "/episodes", "episodes", "read"),
-    Route("GET", "/knowledge", "knowledge", "read"),
-    Route("GET", "/facts", "facts", "read"),
-    Route("POST", "/facts", "remember", "write"),
-    Route("GET", "/history", "history", "read"),
-    Route("GET", "/neighbours", "neighbours", "read"),
-    Route("GET", "/profile", "profile", "read"),
-    Route("GET", "/items", "items", "read"),
-    Route("PUT", "/items", "put_item", "write"),
-    Route("POST", "/items/batch", "put_items", "write"),
-    Route("GET", "/item", "get_item", "read"),
-    Route("POST", "/items/read", "get_items", "read"),
-    Route("GET", "/item/history", "item_history", "read"),
-    Route("GET", "/namespaces", "namespaces", "read"),
-    Route("GET", "/records/{record_id}", "get", "read"),
-    Route("PATCH", "/records/{record_id}", "update", "write"),
-    Route("GET", "/outputs/{output_id}", "open_output", "read"),
-    Route("POST", "/pin", "pin", "write"),
-    Route("POST", "/unpin", "unpin", "write"),
-    Route("POST", "/forget", "forget", "forget"),
-    Route("POST", "/restore", "restore", "forget"),
-    Route("POST", "/forget-gate", "run_forget_gate", "forget", "job"),
-    Route("POST", "/consolidation", "run_consolidation", "write", "job"),
-    Route("POST", "/maintenance", "maintain", "forget", "job"),
-    Route("GET", "/skills", "skills", "read"),
-    Route("GET", "/stats", "stats", "read"),
-    Route("GET", "/reading", "reading", "admin"),
-    Route("POST", "/flush", "flush", "admin", "job"),
-    Route("POST", "/reembed", "reembed", "admin", "job"),
-)
+ROUTES: Sequence[Route] = tuple(Route(*row) for row in _TABLES["routes"])
 
 
 def _read_date(value: Any) -> Any:
@@ -153,7 +97,7 @@ def call_of(route: Route) -> Call:
     in_path = tuple(part[1:-1] for part in route.path.split("/") if part.startswith("{"))
     parameters = inspect.signature(verb).parameters
     left_out = tuple(name for name in parameters if name in _LOCAL_PARAMETERS)
-    shapes, fields = _load_tables()["shapes"], dict[str, Any]()
+    shapes, fields = _TABLES["shapes"], dict[str, Any]()
     for name, parameter in parameters.items():
         if name in ("self", *in_path, *left_out):
             continue

@@ -12,7 +12,7 @@ from tables import literals, read_tables
 
 import jiyi
 from jiyi import errors
-from jiyi.client import AsyncRemoteMemory, RemoteMemory
+from jiyi.client.memory import AsyncRemoteMemory, RemoteMemory
 from jiyi.compression import PruneTokens
 from jiyi.server import Keys
 from jiyi.server.app import make_app

@@ -12,13 +12,12 @@ from typing import Any
 from jiyi.errors import BadMessage
 from jiyi.importers.entries import join_text
 from jiyi.integrations.recalling import hash_text
+from jiyi.integrations.responses import group_items, join_items
 from jiyi.llm import assemble_stream, read_turn, strip_thoughts
 from jiyi.records import Message, new_id
 
 __all__ = ["CHAT", "RESPONSES", "Form", "items_of", "session_of", "with_recalled"]
 
-_CALL_ARGUMENTS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
-_RESULT_TYPES = ("function_call_output", "custom_tool_call_output")
 _FINAL_EVENTS = ("response.completed", "response.incomplete")
 
 
@@ -72,30 +71,8 @@ def _read_chat_reply(answer: bytes, streamed: bool) -> list[Message]:
 
 def _read_responses(items: Iterable[Any]) -> list[Message]:
     """Return messages; consecutive texts and calls of the model are one message."""
-    messages: list[Message] = []
-    texts: list[str] = []
-    calls: list[dict[str, Any]] = []
-
-    def end_turn() -> None:
-        content = "\n".join(texts)
-        messages.extend(_to_message({"role": "assistant", "content": content, "tool_calls": [*calls]}))
-        texts.clear()
-        calls.clear()
-
-    for item in items:
-        kind = str(item.get("type") or "message") if isinstance(item, dict) else ""
-        if kind in _CALL_ARGUMENTS:
-            body = {"name": item.get("name"), _CALL_ARGUMENTS[kind]: item.get(_CALL_ARGUMENTS[kind])}
-            call = {"type": "custom", "custom": body} if "custom" in kind else {"function": body}
-            calls.append({"id": item.get("call_id"), **call})
-        elif kind == "message" and item.get("role") == "assistant":
-            texts.append(join_text(item.get("content")))
-        elif kind in _RESULT_TYPES or kind == "message":
-            end_turn()
-            result = {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
-            messages.extend(_to_message(item if kind == "message" else result))
-    end_turn()
-    return messages
+    groups = group_items([item for item in items if isinstance(item, dict)])
+    return [message for group in groups for message in _to_message(join_items(group))]
 
 
 def _read_responses_reply(answer: bytes, streamed: bool) -> list[Message]:
