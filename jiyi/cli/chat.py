@@ -13,7 +13,7 @@ from rich.text import Text
 
 from jiyi.agent import Agent
 from jiyi.cli.options import DEFAULT_DB, Db, exit_on_error, open_user_memory
-from jiyi.cli.terminal import fail, safe, shorten, stderr, stdout, warn
+from jiyi.cli.terminal import fail, plural, safe, shorten, stderr, stdout, warn
 from jiyi.cli.windows import budget_bar, format_doubt, hits_view, section_tokens, window_view
 from jiyi.clock import utc_now
 from jiyi.errors import JiyiError
@@ -92,7 +92,7 @@ class _ChatSession:
         """Print the model, database and session at a terminal."""
         if self._interactive:
             count = len(self.memory.recent_messages(self.session))
-            more = f", {count} messages in its window" if count else ""
+            more = f", {plural(count, 'message')} in its window" if count else ""
             line = f"{model} with the memory in {db}; session {self.session}{more}. /help lists commands."
             self._notes.print(Text(safe(line), "dim"))
 
@@ -201,7 +201,7 @@ class _ChatSession:
             self._note("say what to look for: /recall WORDS")
         elif name == "/forget" and rest:
             receipt = self.memory.forget(ids=rest.split())
-            self._note(f"{receipt.total} records forgotten; jiyi restore {rest} brings them back")
+            self._note(f"{plural(receipt.total, 'record')} forgotten; jiyi restore {rest} brings them back")
         elif name == "/forget":
             self._note("say what to forget: /forget ID, as /recall shows it")
         else:

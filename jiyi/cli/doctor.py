@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from rich.text import Text
 
 from jiyi.cli.options import DEFAULT_DB, Db, Output, db_option, json_command
-from jiyi.cli.terminal import echo, safe, stderr, stdout
+from jiyi.cli.terminal import echo, plural, safe, stderr, stdout
 from jiyi.databases import check_database, database_exists, reader_state
 from jiyi.embeddings import E5Embedder
 from jiyi.endpoint import skipped_endpoints
@@ -94,7 +94,7 @@ def _server_findings(db: Place) -> Iterator[_Finding]:
     fix = "as a superuser of the server: CREATE EXTENSION vector; see docs/postgres.md"
     yield _Finding("pgvector", server.vector is not None, detail, fix)
     if server.citus is not None:
-        detail = f"Citus {server.citus}, {server.machines} machines take rows"
+        detail = f"Citus {server.citus}, rows on {plural(server.machines, 'machine')}"
         fix = "as a superuser here, for each: SELECT citus_add_node('address', 5432); see docs/scale.md"
         yield _Finding("cluster", server.machines > 0, detail, fix)
     detail = f"row level security {'holds' if server.walled else 'does not hold'} for the role {server.role}"
@@ -133,12 +133,13 @@ def _check_reader(db: Place) -> _CheckResult:
     if not settings.llm_model or settings.reader == "off" or not database_exists(db):
         return None
     state = reader_state(db)
+    waiting = f"{plural(state.waiting, 'message')} to read"
     calls = f"{state.calls:,} of {settings.reader_calls_per_hour:,} calls this hour"
     tokens = f"{state.tokens:,} of {settings.reader_tokens_per_day:,} tokens today"
-    left_out = f"{state.refused:,} statements refused, {state.passed_over:,} stretches passed over"
-    row = f"{state.failures} failures in a row: " if state.failures else ""
+    refused, skipped = plural(state.refused, "statement"), plural(state.passed_over, "stretch")
+    row = f"{plural(state.failures, 'failure')} in a row: " if state.failures else ""
     failed = f"; {row}{state.error}" if state.error else ""
-    return not state.error, f"{state.waiting:,} messages to read, {calls}, {tokens}, {left_out}{failed}"
+    return not state.error, f"{waiting}, {calls}, {tokens}, {refused} refused, {skipped} passed over{failed}"
 
 
 def _repair(db: Place) -> str:
@@ -172,7 +173,7 @@ def _check_skills(_: Place) -> _CheckResult:
         return None
     registry = SkillRegistry(*folders)
     faults = [f"{problem.folder}: {problem.reason}" for problem in registry.problems]
-    return not faults, "; ".join([f"{len(registry)} skills", *faults])
+    return not faults, "; ".join([plural(len(registry), "skill"), *faults])
 
 
 _FIX_REFUSED = "lower embedding_max_chars where they are too long, then: jiyi reembed {option}"

@@ -157,8 +157,8 @@ def _maintenance_lines(result: Maintained) -> Iterator[Text]:
     gate, consolidation, reading = result.gate, result.consolidation, result.reading
     tense = " would be" if gate.dry_run else ""
     if reading and (reading.stretches or reading.waiting):
-        read = f"{plural(reading.stretches, 'stretch')} of talk read, {reading.new:,} new facts"
-        yield Text(f"  {read}, {reading.waiting:,} messages still to read")
+        read = f"{plural(reading.stretches, 'stretch')} of talk read, {plural(reading.new, 'new fact')}"
+        yield Text(f"  {read}, {plural(reading.waiting, 'message')} still to read")
     if result.expired:
         yield Text(f"  {plural(result.expired, 'fact')} came to an end")
     if consolidation and consolidation.episodes:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jiyi.cli.terminal import fail, note, print_json
+from jiyi.cli.terminal import fail, note, plural, print_json
 from jiyi.client.memory import RemoteMemory
 from jiyi.databases import database_exists, list_users
 from jiyi.errors import JiyiError, NotFound, ScopeMissing, SettingsError, StorageError
@@ -176,5 +176,5 @@ def parse_moment(text: str | None, name: str) -> datetime | None:
 def note_pending_vectors(memory: MemoryManager) -> None:
     """Note that vectors are pending, so search is incomplete; a server makes its own."""
     if not isinstance(memory, RemoteMemory) and (pending := memory.stats()["vectors_pending"]):
-        how = "their vectors are pending; finish them with: jiyi reembed"
-        note(f"{pending} records are found by their words only, {how}")
+        found = f"{plural(pending, 'record')} can be found by words only"
+        note(f"{found}, vectors are pending; finish them with: jiyi reembed")

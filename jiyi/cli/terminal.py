@@ -5,6 +5,7 @@ such as ``\\x1b``, see `jiyi.telling.safe`.
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import datetime, tzinfo
@@ -21,7 +22,7 @@ from jiyi.telling import safe, safe_json
 
 __all__ = [
     "ProgressBars", "count_kinds", "echo", "fail", "format_time", "note", "plural", "print_json", "safe",
-    "shorten", "stderr", "stdout", "warn",
+    "shorten", "stderr", "stdout", "tally", "warn",
 ]  # fmt: skip
 
 _KINDS = get_args(Kind)
@@ -81,6 +82,13 @@ def format_time(moment: datetime | None, zone: tzinfo, more: str = "") -> str:
 def plural(number: int, noun: str) -> str:
     """Return a number with its noun, such as "1 fact" or "2,000 messages"."""
     return f"{number:,} {noun if number == 1 else _PLURALS.get(noun, noun + 's')}"
+
+
+def tally(number: int, nouns: str) -> str:
+    """Return a number with what it counts, which is named in the plural: "1 message without words"."""
+    head, *rest = re.split(r"(?= of | without | whose )", nouns, maxsplit=1)
+    head = re.sub(r"s\b", "", re.sub(r"ies\b", "y", head)) if number == 1 else head
+    return "".join([f"{number:,} {head}", *rest])
 
 
 def count_kinds(counts: Mapping[Any, int]) -> str:

@@ -21,7 +21,7 @@ from jiyi.cli.options import (
     parse_place,
     require_database,
 )
-from jiyi.cli.terminal import ProgressBars, count_kinds, echo, fail, note, plural, warn
+from jiyi.cli.terminal import ProgressBars, count_kinds, echo, fail, note, plural, tally, warn
 from jiyi.client.memory import RemoteMemory
 from jiyi.errors import ImportFailed
 from jiyi.exporters import WRITERS, Exported, export_for
@@ -77,10 +77,10 @@ def import_(
             warn("rejected", f"{rejection['where']}: {rejection['reason']}")
         if len(rejected) > _MAX_REJECTIONS:
             note(f"{len(rejected) - _MAX_REJECTIONS:,} more were rejected; --json lists them all")
-        what = count_kinds(counts) if set(counts) - {"message"} else f"{added} messages"
+        what = count_kinds(counts) if set(counts) - {"message"} else plural(added, "message")
         echo(f"{what} {'would be ' * dry_run}added, {known} were there already, {len(rejected)} rejected")
         if left_out:
-            note("left out: " + ", ".join(f"{count:,} {what}" for what, count in left_out.most_common()))
+            note("left out: " + ", ".join(tally(count, what) for what, count in left_out.most_common()))
 
     return output, show, any(r.rejected and not r.added + r.known for r in receipts)
 
@@ -122,7 +122,7 @@ def export(
         show(total, total)
 
     def tell() -> None:
-        echo(f"{total:,} records, {receipt.bytes:,} bytes in {receipt.path}")
+        echo(f"{plural(total, 'record')}, {receipt.bytes:,} bytes in {receipt.path}")
         if isinstance(receipt, ExportReceipt) and receipt.damaged:
             echo(f"{plural(receipt.damaged, 'damaged record')} left out; see jiyi doctor")
         for reason, count in receipt.left_out.items() if isinstance(receipt, Exported) else ():
@@ -139,7 +139,8 @@ def repair(source: Path, target: Path) -> Output:
     def show() -> None:
         kinds = {kind: count for kind, count in receipt.saved.items() if kind != "trash"}
         echo(f"saved into {target}: {count_kinds(kinds)}, {receipt.saved['trash']:,} in the trash")
-        echo(f"lost: {receipt.damaged:,} damaged records, {receipt.unreadable:,} places that cannot be read")
+        lost = (plural(receipt.damaged, "damaged record"), plural(receipt.unreadable, "place"))
+        echo(f"lost: {', '.join(lost)} that cannot be read")
         for line in receipt.refused:
             echo(f"refused: {line}")
 
@@ -209,4 +210,4 @@ def reembed(db: Db = DEFAULT_DB, as_json: bool = False) -> Output:
         show(0)
         done = memory.reembed(show)
         show(done, done)
-    return {"embedded": done}, lambda: echo(f"{done} records embedded")
+    return {"embedded": done}, lambda: echo(f"{plural(done, 'record')} embedded")

@@ -50,7 +50,7 @@ def message_panel(message: Message, zone: tzinfo) -> Panel:
     """Return a whole message with its id, date and tokens."""
     head = f"{speaker_label(message)} · {format_time(message.created_at, zone, '%Z')} · {message.id}"
     if message.tokens is not None:
-        head += f" · {message.tokens} tokens"
+        head += f" · {plural(message.tokens, 'token')}"
     return _text_panel(head, message.search_text, STYLES["role"][message.role])
 
 
@@ -135,8 +135,8 @@ def _left_out_tables(items: Sequence[ReportItem], zone: tzinfo) -> Iterator[Rend
 
 
 def _heading(words: str, items: Sequence[ReportItem]) -> Text:
-    tokens = sum(item.tokens for item in items)
-    return Text.assemble("  ", safe(words), (f" · {plural(len(items), 'item')}, {tokens:,} tokens", "dim"))
+    size = f" · {plural(len(items), 'item')}, {plural(sum(item.tokens for item in items), 'token')}"
+    return Text.assemble("  ", safe(words), (size, "dim"))
 
 
 def _table(items: Sequence[ReportItem], remarks: Iterator[str], zone: tzinfo) -> Table:

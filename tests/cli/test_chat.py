@@ -130,7 +130,7 @@ def test_what_is_forgotten_is_gone(talk, open_memory):
         (fact,) = memory.remember("The door code is 4711.", session_id="s").facts
     with ScriptedChat() as server:
         result = talk(f"/forget {fact.id}", "/recall 4711", server=server, options=["--session", "s"])
-    assert "1 records forgotten" in result.stderr
+    assert "1 record forgotten" in result.stderr
     assert "4711" not in result.stdout
 
 

@@ -11,6 +11,7 @@ from scripted_chat import ScriptedChat, refuses
 
 import jiyi
 from jiyi.cli.app import app
+from jiyi.cli.terminal import tally
 from jiyi.evaluate import BASELINES
 
 HELLO = '{"role": "user", "content": "你好 from a file"}\n'
@@ -57,7 +58,7 @@ def test_import_reports_bad_lines_and_takes_the_rest_if_there_is_any(run, run_js
     file = tmp_path / "talk.jsonl"
     file.write_text('{"role": "[bold]robot[/bold]"}\n' + HELLO, "utf-8")
     result = run("import", file, "--db", db)
-    assert "1 messages added" in result.stdout
+    assert "1 message added" in result.stdout
     assert "rejected talk.jsonl:1: role '[bold]robot[/bold]'" in result.stderr
     [bad] = run_json("import", file, "--db", db)["rejected"]
     assert bad["where"] == "talk.jsonl:1"
@@ -66,6 +67,12 @@ def test_import_reports_bad_lines_and_takes_the_rest_if_there_is_any(run, run_js
     result = run("import", file, "--db", db, code=1)
     assert "25 rejected" in result.stdout
     assert "note: 5 more were rejected" in result.stderr.partition("rejected bad.jsonl:20")[2]
+
+
+def test_one_of_what_is_left_out_is_singular():
+    told = [tally(1, nouns) for nouns in ("memories of other users", "messages without words", "thoughts")]
+    assert told == ["1 memory of other users", "1 message without words", "1 thought"]
+    assert tally(2_000, "thoughts") == "2,000 thoughts"
 
 
 def test_one_unusable_file_does_not_keep_the_others_out(run, run_json, db, tmp_path):
@@ -206,7 +213,7 @@ def test_doctor_says_how_the_reader_stands(run_json, db, open_memory, monkeypatc
         assert memory.maintain().reading.notes
     failing = checked(code=1)["reader"]
     assert not failing["ok"]
-    assert "1 failures in a row: the language model read nothing" in failing["detail"]
+    assert "1 failure in a row: the language model read nothing" in failing["detail"]
     monkeypatch.setenv("JIYI_READER", "off")
     assert "reader" not in checked(code=1)  # the model is still skipped in this process
 

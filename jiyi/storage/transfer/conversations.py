@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jiyi.clock import read_moment
-from jiyi.errors import ImportFailed, InputError
+from jiyi.errors import BadMessage, ImportFailed, InputError
 from jiyi.records import Message, Scope, check_metadata, stable_id
 from jiyi.storage.transfer.files import NOT_JSON, Found, Rejected, json_lines, open_to_read
 
@@ -47,9 +47,8 @@ def read_conversations(
         data = json.loads(text)
     except NOT_JSON as error:
         if not _looks_like_lines(text):
-            raise ImportFailed(
-                f"{path} is not JSON: {error}; for one message a line name it *.jsonl"
-            ) from error
+            what = f"{path} is not JSON: {error}"
+            raise ImportFailed(f"{what}; for one message a line name it *.jsonl") from error
         yield from _read_lines(path, reader, default)
         return
     yield from reader.anything(data, path.name, default)
@@ -97,8 +96,8 @@ class _Reader:
             for i, conversation in enumerate(data["conversations"]):
                 yield from self._neutral_conversation(conversation, f"{where} conversations[{i}]")
         elif isinstance(data, Mapping) and "messages" in data:
-            name = data.get("session_id") or data.get("id") or session_id
-            yield from self.conversation(data["messages"], where, str(name))
+            session_id = str(data.get("session_id") or data.get("id") or session_id)
+            yield from self.conversation(data["messages"], where, session_id)
         elif isinstance(data, Mapping) and "role" in data:
             yield self.message(data, where, session_id)
         elif isinstance(data, list):
@@ -131,8 +130,9 @@ class _Reader:
             body = {k: v for k, v in entry.items() if k not in _ENVELOPE_KEYS}
             session = str(entry.get("session_id") or session_id)
             date = next((date for date in map(entry.get, _DATE_KEYS) if date not in (None, "")), None)
-            if "metadata" in body:
-                check_metadata(body["metadata"])
+            check_metadata(body.get("metadata", {}))
+            if body.get("content") is None and body.get("role") in ("system", "user"):
+                raise BadMessage(f"a {body['role']} message needs content: text or a list of parts")
             message = Message.from_openai(
                 body,
                 id=self._id(entry.get("id"), session, body),
