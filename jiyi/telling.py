@@ -1,9 +1,9 @@
-"""Makes text safe to show: passwords masked, long text cut, no characters that steer a terminal."""
+"""Makes text to show: passwords masked, long text cut, no characters that steer a terminal, counts."""
 
 import json
 import re
 
-__all__ = ["mask", "redact", "safe", "safe_json"]
+__all__ = ["mask", "plural", "redact", "safe", "safe_json"]
 
 _MAX_QUOTED_CHARS = 200  # characters of one quoted input
 _USER = r"(?://|\bpostgres(?:ql)?:/?)[^\s:@/?#'\"]{0,100}+:"
@@ -26,6 +26,13 @@ _UNSAFE = re.compile(
     "[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
     "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
+
+_PLURALS = {"knowledge": "knowledge", "stretch": "stretches", "reply": "replies", "summary": "summaries"}
+
+
+def plural(number: int, noun: str) -> str:
+    """Return a number with its noun, such as "1 fact" or "2,000 messages"."""
+    return f"{number:,} {noun if number == 1 else _PLURALS.get(noun, noun + 's')}"
 
 
 def safe(text: str) -> str:

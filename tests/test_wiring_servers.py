@@ -36,7 +36,7 @@ def test_a_url_opens_the_server(empty_postgres_url, open_memory, scheme):
         assert memory.search("502", user_id="ben").hits == ()
     assert database_exists(url)
     assert list_users(url) == ["ana"]
-    assert check_database(url).endswith("is sound: 1 users, 1 records, 0 without vectors yet")
+    assert check_database(url).endswith("is sound: 1 user, 1 record, 0 without vectors yet")
     wait_until(lambda: connections(url) == 0)
 
 

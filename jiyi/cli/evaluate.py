@@ -68,7 +68,9 @@ def evaluate_files(
             runs += evaluation.runs
             _print_evaluation(dataset, evaluation, by_category=by is not None)
             if out is not None:  # after each file, so that a later failure loses nothing
-                _write_figures(out, Evaluation(runs=tuple(runs)))
+                figures = json.dumps(Evaluation(runs=tuple(runs)).as_dict(), ensure_ascii=False, indent=2)
+                with _writing(out):
+                    out.write_bytes(f"{figures}\n".encode("utf-8", "backslashreplace"))
 
 
 def _show_progress(bars: ProgressBars, file: str, what: str, done: int, total: int | None = None) -> None:
@@ -85,12 +87,6 @@ def _check_writable(out: Path, files: Sequence[Path]) -> None:
             pass
         if not existed:
             out.unlink()
-
-
-def _write_figures(out: Path, evaluation: Evaluation) -> None:
-    text = json.dumps(evaluation.as_dict(), ensure_ascii=False, indent=2) + "\n"
-    with _writing(out):
-        out.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
 @contextmanager

@@ -66,7 +66,9 @@ def forget(
         if dry_run or not yes:
             receipt = memory.forget(query, dry_run=True, **options)
             if not as_json:
-                stdout.print(_plan_view(receipt))
+                stdout.print(Group(*_rows(receipt.items, "taken", receipt.counts, "would be forgotten")))
+                if receipt.changed:
+                    stdout.print(Group(*_rows(receipt.items, "changed", receipt.changed, "would be changed")))
             if not dry_run and (receipt.total or purge):
                 _confirm(purge)
         if not dry_run:
@@ -178,12 +180,6 @@ def _maintenance_lines(result: Maintained) -> Iterator[Text]:
         yield Text(f"    … {len(gate.items) - _MAX_ROWS:,} more (use --json)", "dim")
     if gate.erased:
         yield Text(f"  {plural(gate.erased, 'record')}{tense} dropped from the trash for good")
-
-
-def _plan_view(receipt: ForgetReceipt) -> Group:
-    taken = _rows(receipt.items, "taken", receipt.counts, "would be forgotten")
-    changed = _rows(receipt.items, "changed", receipt.changed, "would be changed")
-    return Group(*taken, *(changed if receipt.changed else ()))
 
 
 def _forgotten_text(receipt: ForgetReceipt, db: Place, user: str | None) -> str:

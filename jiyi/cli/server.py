@@ -28,7 +28,7 @@ from jiyi.embeddings.e5.locate import SIZE, check_model, model_file
 from jiyi.errors import InputError, JiyiError, MissingExtra, NotFound, SettingsError
 from jiyi.server import LOCAL_CALLER, Key, Keys
 from jiyi.server.keys import audit
-from jiyi.settings import Settings, load_settings
+from jiyi.settings import load_settings
 from jiyi.storage.backend import adapter, open_database
 from jiyi.storage.backend import migrate as migrate_place
 from jiyi.storage.place import Place
@@ -196,26 +196,20 @@ def migrate(
     if db.path is not None and (distribute or vector_index):
         raise SettingsError(f"{db} is a file; --distribute and --vector-index are for PostgreSQL")
     steps = migrate_place(db, settings, dry_run=dry_run)
-    if distribute:
-        steps += ["spread the tables over the cluster"] if dry_run else _distribute(db, settings)
-    if vector_index:
-        steps += ["make the vector index"] if dry_run else _make_vector_index(db, settings, quiet=as_json)
+    if dry_run:
+        wanted = {"spread the tables over the cluster": distribute, "make the vector index": vector_index}
+        steps += [step for step, is_wanted in wanted.items() if is_wanted]
+    elif distribute or vector_index:
+        postgres = adapter("postgres")
+        with closing(open_database(db, settings)) as database, ProgressBars(quiet=as_json) as bars:
+            if distribute:
+                steps += postgres.migrate.distribute(database)
+            if vector_index:
+                bars.show("vector index", 0)
+                steps.append(postgres.PostgresVectors(database).make_ann_index())
     lines = [f"{'would be done' if dry_run else 'done'}: {step}" for step in steps]
     output = {"db": str(db), "dry_run": dry_run, "steps": steps}
     return output, lambda: echo("\n".join(lines or [f"{db} is up to date"]))
-
-
-def _distribute(db: Place, settings: Settings) -> list[str]:
-    postgres = adapter("postgres")
-    with closing(open_database(db, settings)) as database:
-        return list(postgres.migrate.distribute(database))
-
-
-def _make_vector_index(db: Place, settings: Settings, *, quiet: bool) -> list[str]:
-    postgres = adapter("postgres")
-    with closing(open_database(db, settings)) as database, ProgressBars(quiet=quiet) as bars:
-        bars.show("vector index", 0)
-        return [postgres.PostgresVectors(database).make_ann_index()]
 
 
 def serve_db(
@@ -274,7 +268,7 @@ def model(action: Literal["where", "fetch"], source: str | None = None, as_json:
     """
     if action == "fetch":
         return _fetch_model_file(source, quiet=as_json)
-    path = _model_file_in_use()
+    path = model_file(load_settings().model_file)
     check_model(path)
     return {"path": str(path), "bytes": SIZE}, lambda: echo(f"{path}, {_SIZE_MB}")
 
@@ -289,14 +283,10 @@ def _fetch_model_file(source: str | None, *, quiet: bool) -> Output:
             bars.clear()
     seconds = round(time.perf_counter() - started, 1)
     try:
-        if (in_use := _model_file_in_use()) != fetched.path:
+        if (in_use := model_file(load_settings().model_file)) != fetched.path:
             note(f"the file in use is {in_use}")
     except JiyiError as error:
         note(str(error))
     summary = f"fetched {_SIZE_MB} in {seconds:.1f} s" if fetched.new else f"it is there already, {_SIZE_MB}"
     output = {"path": str(fetched.path), "bytes": SIZE, "new": fetched.new, "seconds": seconds}
     return output, lambda: echo(f"{summary}: {fetched.path}")
-
-
-def _model_file_in_use() -> Path:
-    return model_file(load_settings().model_file)

@@ -18,7 +18,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from jiyi.records import Kind
-from jiyi.telling import safe, safe_json
+from jiyi.telling import plural, safe, safe_json
 
 __all__ = [
     "ProgressBars", "count_kinds", "echo", "fail", "format_time", "note", "plural", "print_json", "safe",
@@ -26,7 +26,6 @@ __all__ = [
 ]  # fmt: skip
 
 _KINDS = get_args(Kind)
-_PLURALS = {"knowledge": "knowledge", "stretch": "stretches", "reply": "replies", "summary": "summaries"}
 
 
 class _SafeConsole(Console):
@@ -77,11 +76,6 @@ def shorten(text: str, length: int) -> str:
 def format_time(moment: datetime | None, zone: tzinfo, more: str = "") -> str:
     """Return the date and time of a moment in a zone, "" for none; ``more`` is a strftime format to add."""
     return moment.astimezone(zone).strftime(f"%Y-%m-%d %H:%M {more}").rstrip() if moment else ""
-
-
-def plural(number: int, noun: str) -> str:
-    """Return a number with its noun, such as "1 fact" or "2,000 messages"."""
-    return f"{number:,} {noun if number == 1 else _PLURALS.get(noun, noun + 's')}"
 
 
 def tally(number: int, nouns: str) -> str:

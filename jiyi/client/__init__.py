@@ -12,7 +12,7 @@ from jiyi.errors import SettingsError
 if TYPE_CHECKING:  # loaded when a memory on a server is opened
     from jiyi.client.memory import AsyncRemoteMemory, RemoteMemory
 
-__all__ = ["connect", "connect_async", "connect_for_open"]
+__all__ = ["connect", "connect_async", "connect_for_open", "make_async"]
 
 
 def connect(
@@ -55,9 +55,14 @@ def connect(
 
 def connect_async(url: str, **options: Any) -> "AsyncRemoteMemory":
     """Return a memory on a server with async verbs; ``options`` as for `connect`."""
+    return make_async(connect(url, **options))
+
+
+def make_async(memory: Any) -> "AsyncRemoteMemory":
+    """Return the async verbs of a memory that `connect` returned."""
     from jiyi.client.memory import AsyncRemoteMemory
 
-    return AsyncRemoteMemory(connect(url, **options))
+    return AsyncRemoteMemory(memory)
 
 
 def connect_for_open(url: str, options: Mapping[str, Any], parts: Sequence[object]) -> "RemoteMemory":

@@ -15,7 +15,7 @@ from jiyi.errors import SettingsError, StorageError, WrongState
 from jiyi.evaluate.dataset import Conversation, Question
 from jiyi.manager import MemoryManager
 from jiyi.storage.place import Place, locate
-from jiyi.telling import mask
+from jiyi.telling import mask, plural
 from jiyi.wiring import open_memory
 
 __all__ = [
@@ -143,8 +143,8 @@ def opener_for(backend: str) -> tuple[str, Opener]:
     others = [u for u in list_users(place) if not u.startswith(_PREFIX)] if database_exists(place) else []
     if others:
         raise WrongState(
-            f"{place} holds memories of {len(others)} users, such as {others[0]!r}; an evaluation needs a "
-            "database of its own: make one with createdb and CREATE EXTENSION vector, or with: "
+            f"{place} holds memories of {plural(len(others), 'user')}, such as {others[0]!r}; an evaluation "
+            "needs a database of its own: make one with createdb and CREATE EXTENSION vector, or with: "
             "jiyi serve-db FOLDER"
         )
     return _POSTGRES, lambda embedder: _open_on_server(place, embedder)

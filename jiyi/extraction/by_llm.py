@@ -17,6 +17,7 @@ from jiyi.extraction.statement import Reading, Statement
 from jiyi.llm import LLM, ask_json
 from jiyi.prompts import load_prompt, quote
 from jiyi.records import Fact, FactCategory, Message
+from jiyi.telling import plural
 from jiyi.text import Secrecy, analyse, counter_for, entity_key
 from jiyi.text import language as language_of
 
@@ -183,15 +184,14 @@ class _CheckedAnswer:
 
     def reading(self) -> Reading:
         found = [*map(self._check_fact, self.answer["facts"]), *self._aliases()]
-        conclusions = [text for text in self.answer["conclusions"] if self._is_supported(text)]
-        note = f"left out {self._refused} statements of the model that the messages do not hold"
+        note = "left out {} of the model that the messages do not hold"  # counted while it is read
         return Reading(
             statements=tuple(filter(None, found)),
             topics=tuple(text.strip() for text in self.answer["topics"] if text.strip()),
-            conclusions=tuple(conclusions),
+            conclusions=tuple(filter(self._is_supported, self.answer["conclusions"])),
             refused=self._refused,
             method="llm",
-            notes=(note,) if self._refused else (),
+            notes=(note.format(plural(self._refused, "statement")),) if self._refused else (),
         )
 
     def _check_fact(self, fact: dict[str, Any]) -> Statement | None:

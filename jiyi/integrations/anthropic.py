@@ -66,7 +66,8 @@ class JiyiMessages:
         with log_errors("a request passes without memory"):
             messages = list(request["messages"])
             plain_messages = [_to_mapping(message) for message in messages]
-            compacted = _count_compacted(plain_messages)
+            # The API itself leaves out what comes before the newest compaction.
+            compacted = max((i for i, m in enumerate(plain_messages) if _has_compaction(m)), default=0)
             parts = _split_messages(plain_messages[compacted:])
             talk = [part.counted(self.memory.counter) for part in parts]
             system, tools = request.get("system") or "", _describe_tools(request.get("tools") or ())
@@ -173,12 +174,8 @@ def _join_parts(stored: Sequence[Message]) -> list[dict[str, Any]]:
     return joined
 
 
-def _count_compacted(messages: Sequence[Mapping[str, Any]]) -> int:
-    """Return how many messages come before the newest compaction; the API leaves them out itself."""
-    for index in reversed(range(len(messages))):
-        if _blocks_of([_to_mapping(b) for b in as_list(messages[index].get("content"))], _COMPACTION):
-            return index
-    return 0
+def _has_compaction(message: Mapping[str, Any]) -> bool:
+    return bool(_blocks_of([_to_mapping(b) for b in as_list(message.get("content"))], _COMPACTION))
 
 
 def _describe_tools(tools: Sequence[object]) -> list[dict[str, Any]]:

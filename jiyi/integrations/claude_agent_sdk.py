@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -94,7 +93,7 @@ class JiyiSessionStore:
     async def list_subkeys(self, key: _Key) -> list[str]:
         """Return the subpaths that a session has."""
         main = conversation_of({name: key.get(name) for name in ("project_key", "session_id")})
-        ids = await asyncio.to_thread(self._find_conversations, main)
+        ids = await asyncio.to_thread(find_sessions, self.memory, main, self.user_id)
         return [id_.removeprefix(main) for id_ in ids if id_ != main]
 
     def _append(self, key: _Key, conversation: str, groups: Sequence[list[Message]]) -> None:
@@ -139,7 +138,7 @@ class JiyiSessionStore:
     def _read_summaries(self, project_key: str) -> list[dict[str, Any]]:
         prefix = _ID_PREFIX + path_of((project_key,))
         summaries = []
-        for id_ in self._find_conversations(prefix):
+        for id_ in find_sessions(self.memory, prefix, self.user_id):
             session, slash, subpath = id_.removeprefix(prefix).partition("/")
             if slash and not subpath and (summary := self._read_summary(id_)):
                 summaries.append({"session_id": labels_in(f"{session}/")[0], **summary})
@@ -149,18 +148,19 @@ class JiyiSessionStore:
         forget = partial(self.memory.forget, reason="deleted", user_id=self.user_id)
 
         def forget_all() -> list[ForgetReceipt]:
-            conversations = self._find_conversations(conversation) if with_subagents else [conversation]
-            return [forget(session_id=id_) for id_ in conversations]
+            ids = [conversation]
+            if with_subagents:
+                ids = find_sessions(self.memory, conversation, self.user_id)
+            return [forget(session_id=id_) for id_ in ids]
 
         return self.memory.parts.store.together(forget_all, repeatable=True)
-
-    def _find_conversations(self, prefix: str) -> list[str]:
-        return find_sessions(self.memory, prefix, self.user_id)
 
 
 def _build_messages(conversation: str, raw: _Entry, agents: bool) -> list[Message]:
     """Return the messages of an entry: one without text if nobody says anything in it."""
-    date = _parse_timestamp(raw.get("timestamp"))
+    date = None
+    with suppress(InputError):
+        date = read_moment(raw["timestamp"]) if raw.get("timestamp") else None
     try:
         first, *rest = _parse_bodies(raw, agents) or [_EMPTY_MESSAGE]
         others = [build_message(None, body, created_at=date) for body in rest]
@@ -180,10 +180,3 @@ def _parse_bodies(raw: _Entry, agents: bool) -> list[dict[str, Any]]:
     if agents or raw.get("isSidechain") is True:  # what one agent asks another does not come from the user
         return [{**body, "role": "assistant"} if body["role"] == "user" else body for body in bodies]
     return bodies
-
-
-def _parse_timestamp(text: object) -> datetime | None:
-    """Return when an entry was written; None, which means now, if it does not say."""
-    with suppress(InputError):
-        return read_moment(text) if text else None
-    return None

@@ -79,7 +79,7 @@ class JiyiSaver(base.BaseCheckpointSaver[str]):
     def get_tuple(self, config: RunnableConfig) -> base.CheckpointTuple | None:
         """Return a checkpoint: the one that is named, or else the newest; None where there is none."""
         place = self._find_place(config)
-        item = self._threads.read_checkpoint(place)
+        item = next(self._threads.list_checkpoints(place), None)
         return None if item is None else self._build_tuple(place.user, item)
 
     def list(

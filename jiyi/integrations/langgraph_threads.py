@@ -65,10 +65,6 @@ class Threads:
         self._refs = RecentEntries[tuple[str, int], frozenset[str]](_MAX_CACHED_CHECKPOINTS)
         self._rows = RowCache()
 
-    def read_checkpoint(self, place: Place) -> Item | None:
-        """Return the checkpoint, or the one with the greatest id where the place names none."""
-        return next(self.list_checkpoints(place), None)
-
     def list_checkpoints(self, place: Place) -> Iterator[Item]:
         """Yield the checkpoints of a thread, or of one of its namespaces, greatest id first.
 
@@ -120,7 +116,7 @@ class Threads:
 
         As long as it is stored, so is what they refer to. Those of writes of another process are left out.
         """
-        item = None if place.id is None else self.read_checkpoint(place)
+        item = None if place.id is None else next(self.list_checkpoints(place), None)
         if item is None:
             return None, frozenset()
         refs = self._refs.get((item.id, item.version))

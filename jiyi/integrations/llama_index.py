@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import Any
@@ -25,7 +25,6 @@ __all__ = ["JiyiMemory", "JiyiMemoryBlock"]
 
 _ROLES = {"developer": "developer", "system": "system", "user": "user", "function": "tool", "tool": "tool"}
 _NO_SESSION = "llama-index"  # the conversation of a block without a session
-_COUNTED_BLOCKS = ("text", "tool_call", "cache")  # blocks counted as text and calls, or free
 
 
 class JiyiMemory(BaseMemory):
@@ -228,19 +227,17 @@ def _to_chat_message(message: Message) -> ChatMessage:
     return ChatMessage.model_validate({"role": message.role, "blocks": blocks, "additional_kwargs": extra})
 
 
-def _find_other_parts(message: Message) -> list[dict[str, Any]]:
-    """Return the blocks of a message beyond text and calls, in the form of Chat Completions."""
-    blocks = as_dict(raw_of(message)).get("blocks", ())
-    return [_to_counted_part(block) for block in blocks if block["block_type"] not in _COUNTED_BLOCKS]
-
-
-def _to_counted_part(block: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a block in the form of Chat Completions, as far as its size needs."""
-    match block["block_type"]:
-        case "image":
-            return {"type": "image_url"}
-        case "audio":
-            return {"type": "input_audio"}
-        case "video" | "document" as kind:
-            return {"type": "file", "file": {"file_data": block.get("data") or block.get(kind)}}
-    return {"type": "text", "text": json.dumps(block, ensure_ascii=False)}
+def _find_other_parts(message: Message) -> Iterator[dict[str, Any]]:
+    """Yield the blocks beyond text and calls in the form of Chat Completions, as far as their size needs."""
+    for block in as_dict(raw_of(message)).get("blocks", ()):
+        match block["block_type"]:
+            case "text" | "tool_call" | "cache":  # counted already, or free
+                pass
+            case "image":
+                yield {"type": "image_url"}
+            case "audio":
+                yield {"type": "input_audio"}
+            case "video" | "document" as kind:
+                yield {"type": "file", "file": {"file_data": block.get("data") or block.get(kind)}}
+            case _:
+                yield {"type": "text", "text": json.dumps(block, ensure_ascii=False)}

@@ -192,6 +192,11 @@ class Entry:
     raw: str  # all of it as JSON
     message: Message  # its text and calls
 
+    def to_message(self, record_id: str) -> Message:
+        """Return the message to save, with all of it."""
+        extra = {**self.message.extra, RAW: loads(self.raw, parse_constant=str)}
+        return replace(self.message, id=record_id, extra=extra)
+
 
 class Saver:
     """Saves conversations; each call gets a whole conversation, of which the new messages are saved.
@@ -222,7 +227,7 @@ class Saver:
             newest = max((i for i, id_ in enumerate(hashes) if id_ in saved), default=-1)
             saved = {id_: hash_ for i, (id_, hash_) in enumerate(hashes.items()) if i <= newest} | saved
         changed = [id_ for id_, hash_ in hashes.items() if saved.get(id_) != hash_]
-        messages = {id_: _build_stored_message(f"{id_}.{hashes[id_]}", by_id[id_]) for id_ in changed}
+        messages = {id_: by_id[id_].to_message(f"{id_}.{hashes[id_]}") for id_ in changed}
         if any(id_ in saved for id_ in changed) or changed != list(hashes)[len(hashes) - len(changed) :]:
             self._replace(owner, list(by_id), messages)
         elif changed:
@@ -252,8 +257,3 @@ def _parse_record_id(record_id: str) -> tuple[str, str]:
     """Return the hashes of the entry's key and of its content from a record's id."""
     match = _SAVED_ID.fullmatch(record_id)
     return (match[1], match[2]) if match else (record_id, "")
-
-
-def _build_stored_message(record_id: str, entry: Entry) -> Message:
-    extra = {**entry.message.extra, RAW: loads(entry.raw, parse_constant=str)}
-    return replace(entry.message, id=record_id, extra=extra)

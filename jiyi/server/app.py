@@ -28,7 +28,7 @@ from jiyi.server.served import Served, authenticate, get_served, run_in_thread
 from jiyi.wire import problem_of, shown_text
 
 if TYPE_CHECKING:  # these need extras
-    from jiyi.server.proxy.relay import Proxy
+    from jiyi.server.proxy import Proxy
     from jiyi.server.tools import ToolsApp
 
 __all__ = ["make_app"]
@@ -88,7 +88,7 @@ def _make_optional(served: Served) -> "Iterator[Proxy | ToolsApp]":
             if getattr(served.settings, setting) is not None:
                 raise MissingExtra(f'{setting} needs a package: pip install "jiyi[{extra}]"')
         elif package == "httpx":
-            from jiyi.server.proxy.relay import Proxy
+            from jiyi.server.proxy import Proxy
 
             yield Proxy(served)
         else:

@@ -18,6 +18,7 @@ from jiyi.storage.sqlite.migrate import pending_steps
 from jiyi.storage.store import Store
 from jiyi.storage.trash import Trash
 from jiyi.storage.vectors import VectorIndex
+from jiyi.telling import plural
 
 if TYPE_CHECKING:
     from jiyi.storage.chroma import ChromaVectors, Drift
@@ -123,12 +124,11 @@ def migrate(place: Place, settings: Settings, *, dry_run: bool = False) -> list[
 def repair(place: Place, settings: Settings) -> list[str]:
     """Move the vectors to where ``vector_index`` says, repair an index in Chroma, and return what was done.
 
-    Vectors in the same database are written with their rows and need no repair. Raises as `open_backend`
-    does.
+    Vectors in the same database are written with their rows and need no repair. Raises as `open_backend`.
     """
     with closing(open_database(place, settings)) as database:
         waiting = _move_vectors(database, to_chroma=settings.vector_index == "chroma")
-    done = [f"{waiting} records wait to be embedded again"] if waiting else []
+    done = [f"{plural(waiting, 'record')} to be embedded again"] if waiting else []
     backend = open_backend(place, settings)
     with closing(backend.store):
         repair_index = getattr(backend.vectors, "repair", None)

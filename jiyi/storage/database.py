@@ -11,6 +11,7 @@ from jiyi.records import Kind
 from jiyi.storage.damage import DamageLog
 from jiyi.storage.rows import Row
 from jiyi.storage.search.user_cache import UserCache
+from jiyi.telling import plural
 from jiyi.text.lexicon import read_toml
 
 __all__ = [
@@ -183,12 +184,11 @@ class Database(Protocol):
         """Return a line with numbers of users and records; raise `DatabaseDamaged` if tables disagree."""
         with self.read() as db:
             for name in self.consistency_checks:
-                count = db.rows(name, {})[0][0]
-                if count:
+                if count := db.rows(name, {})[0][0]:
                     raise DatabaseDamaged(f"{self.place}: {count} {name.replace('_', ' ')}; restore a backup")
             users, documents, waiting, summaries = db.rows("totals", {})[0]
-        held = f"{users} users, {documents} records, {waiting} without vectors yet"
-        return f"{self.place} is sound: {held}" + (f", {summaries} summaries" if summaries else "")
+        held = f"{plural(users, 'user')}, {plural(documents, 'record')}, {waiting} without vectors yet"
+        return f"{self.place} is sound: {held}" + (f", {plural(summaries, 'summary')}" if summaries else "")
 
     def check_alone(self) -> None:
         """See `jiyi.storage.trash.Trash.check_alone`; a server needs no check."""

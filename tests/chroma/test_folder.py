@@ -73,14 +73,14 @@ def test_where_vectors_are_is_never_changed_by_mistake(open_chroma, open_memory,
     own.close()
     with pytest.raises(WrongState, match="doctor --repair"):
         open_chroma()
-    assert mend(path) == ["1 records wait to be embedded again"]
+    assert mend(path) == ["1 record to be embedded again"]
     memory = open_chroma()
     assert memory.flush() == 1
     assert texts(memory, "disk") == ["the disk is full"]
     memory.close()
     with pytest.raises(WrongState, match="vector_index=chroma"):
         open_memory()
-    assert mend(path, "own") == ["1 records wait to be embedded again"]
+    assert mend(path, "own") == ["1 record to be embedded again"]
     back = open_memory()
     assert back.flush() == 1
     assert by_meaning(back.search("disk", limit=1)[0])

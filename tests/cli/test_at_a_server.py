@@ -21,7 +21,7 @@ def url(open_memory, tmp_path, monkeypatch):
 def test_a_memory_on_a_server_is_filled_read_and_forgotten(run, run_json, url, tmp_path):
     (tmp_path / "a.jsonl").write_text(OPS, "utf-8")
     there = ("--db", url, "--user", "ana")
-    assert run("import", "a.jsonl", *there).stdout.startswith("1 messages added")
+    assert run("import", "a.jsonl", *there).stdout.startswith("1 message added")
     [hit] = run_json("search", "nginx 502", *there)["hits"]
     assert hit["session_id"] == "a"
     assert "502" in run("show", "a", *there).stdout
@@ -29,7 +29,7 @@ def test_a_memory_on_a_server_is_filled_read_and_forgotten(run, run_json, url, t
     assert run_json("pin", hit["id"], *there) == {"pinned": 1, "unpinned": 0}
     assert run_json("stats", *there)["message"] == 1
     assert "1 session, 0 replies" in run("monitor", *there).stdout
-    assert run("export", "b.jsonl", *there).stdout.startswith("1 records")
+    assert run("export", "b.jsonl", *there).stdout.startswith("1 record,")
     forgotten = run("forget", "--id", hit["id"], "--yes", *there).stdout
     at = forgotten.partition("--at ")[2].partition(" ")[0]
     assert f"jiyi restore --at {at} --db {url} --user ana" in forgotten

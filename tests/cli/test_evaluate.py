@@ -205,7 +205,7 @@ def test_a_database_of_somebody_is_refused(run, open_memory, postgres_url):
     with open_memory(postgres_url) as memory:
         memory.save_message("s-1", role="user", content="Keep this.")
         refused = run("evaluate", EN, "--backend", postgres_url, code=1).stderr
-        assert "holds memories of 1 users, such as 'ana'; an evaluation needs" in refused
+        assert "holds memories of 1 user, such as 'ana'; an evaluation needs" in refused
         assert "a database of its own" in refused
         assert memory.stats()["message"] == 1
 

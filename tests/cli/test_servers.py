@@ -58,7 +58,7 @@ def elsewhere(url: str, **parts: object) -> str:
 def test_a_conversation_goes_in_and_is_found(run, run_json, url, tmp_path):
     file = tmp_path / "talk.jsonl"
     file.write_text(HELLO, "utf-8")
-    assert "1 messages added" in run("import", file, "--db", url, "--user", "ana").stdout
+    assert "1 message added" in run("import", file, "--db", url, "--user", "ana").stdout
     assert run_json("search", "502", "--db", url)["hits"][0]["id"] == "m-1"
     assert run_json("stats", "--db", url)["vectors_pending"] == 0
     assert run_json("show", "m-1", "--db", url)[0]["content"] == "nginx 又 502 了"
@@ -177,7 +177,7 @@ def test_doctor_says_what_the_server_is(run, run_json, filled):
     assert found["server"]["detail"].startswith("PostgreSQL 1")
     assert found["pgvector"]["detail"][0].isdigit()
     assert found["wall"]["detail"].startswith("row level security holds for the role jiyi")
-    assert "is sound: 1 users" in found["database"]["detail"]
+    assert "is sound: 1 user," in found["database"]["detail"]
     assert "repair" not in found
     assert checks(run_json("doctor", "--repair", "--db", filled))["repair"]["detail"] == "nothing to repair"
 

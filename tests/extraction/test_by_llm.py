@@ -75,7 +75,7 @@ def test_an_answer_becomes_statements(llm_at):
     assert reading.topics == ("gateway",)
     assert reading.conclusions == ("edge-02 listens on 8443",)
     assert reading.refused == 1
-    assert "left out 1 statements" in reading.notes[0]
+    assert "left out 1 statement" in reading.notes[0]
     schema = server.asked[0]["response_format"]["json_schema"]["schema"]
     assert sorted(schema["required"]) == sorted(EMPTY)
 

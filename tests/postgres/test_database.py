@@ -171,7 +171,7 @@ def test_damage_is_found(database, store, postgres_url, postgres_server):
     vectors = PostgresVectors(database)
     waiting = vectors.pending(10)
     vectors.add([VectorRow(key=p.key, vectors=np.eye(1, 4, dtype=np.float32)) for p in waiting])
-    assert "1 users, 3 records, 0 without vectors yet" in database.check()
+    assert "1 user, 3 records, 0 without vectors yet" in database.check()
     superuser = postgres_server.url_of(postgres_url.rpartition("/")[2], superuser=True)
     waiting = "INSERT INTO pending (tenant_id, doc) VALUES ('ana', 1)"
     for said, harm, mended in (

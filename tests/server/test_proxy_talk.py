@@ -12,7 +12,7 @@ from scripted_chat import call
 import jiyi
 from jiyi.integrations.recalling import Owner, Recalled, Recaller
 from jiyi.records import Message
-from jiyi.server.proxy.forms import CHAT, RESPONSES, items_of, session_of, with_recalled
+from jiyi.server.proxy import CHAT, RESPONSES, session_of
 
 DOOR = "The blue door's code is 7341"
 
@@ -132,8 +132,8 @@ def test_rules_of_the_user_are_shown_whatever_is_asked(talk, memory):
 
 def test_the_prefix_is_the_same_from_turn_to_turn():
     sent = [{"role": "system", "content": "Be brief. 简短"}, *said("one", "two", "three", "four", "five")]
-    first = with_recalled({"model": "m", "messages": sent[:4], "n": 1}, CHAT, "recalled first")
-    second = with_recalled({"model": "m", "messages": sent, "n": 1}, CHAT, "recalled second")
+    first = CHAT.with_recalled({"model": "m", "messages": sent[:4], "n": 1}, "recalled first")
+    second = CHAT.with_recalled({"model": "m", "messages": sent, "n": 1}, "recalled second")
     upto = first.index(b'{"role": "user", "content": "recalled first"}')
     assert second[:upto] == first[:upto]
     assert json.loads(second)["messages"][-2:] == [
@@ -141,7 +141,7 @@ def test_the_prefix_is_the_same_from_turn_to_turn():
         {"role": "user", "content": "five"},
     ]
     run = [*sent, {"role": "assistant", "tool_calls": [call("f")]}, {"role": "tool", "tool_call_id": "c1"}]
-    messages = json.loads(with_recalled({"messages": run}, CHAT, "recalled"))["messages"]
+    messages = json.loads(CHAT.with_recalled({"messages": run}, "recalled"))["messages"]
     assert messages.pop(5)["content"] == "recalled"
     assert messages == run
 
@@ -164,10 +164,9 @@ def test_both_forms_say_the_same():
         return [message.to_openai() for message in messages]
 
     assert plain(RESPONSES.read(items)) == plain(CHAT.read(chat))
-    assert plain(RESPONSES.reply(json.dumps({"output": items[1:4]}).encode(), False)) == plain(
-        CHAT.read(chat[1:2])
-    )
-    assert items_of({"input": "weather?"}, RESPONSES) == [{"role": "user", "content": "weather?"}]
+    replied = RESPONSES.reply(json.dumps({"output": items[1:4]}).encode(), False)
+    assert plain(RESPONSES.read(replied)) == plain(CHAT.read(chat[1:2]))
+    assert RESPONSES.items_of({"input": "weather?"}) == [{"role": "user", "content": "weather?"}]
 
 
 NAMES = (
@@ -185,12 +184,13 @@ JSON = st.recursive(
 @given(JSON)
 def test_no_request_and_no_answer_is_too_strange(junk):
     for form in (CHAT, RESPONSES):
-        assert all(message.role != "system" for message in form.read(items_of({form.items: junk}, form)))
+        assert all(message.role != "system" for message in form.read(form.items_of({form.items: junk})))
         for answer in ({"choices": [{"message": junk}]}, {"output": junk}, junk):
             for streamed in (False, True):
                 written = json.dumps(answer).encode()
+                written = b"data: " + written + b"\n\ndata: [DONE]\n" if streamed else written
                 with suppress(ValueError):
-                    form.reply(b"data: " + written + b"\n\ndata: [DONE]\n" if streamed else written, streamed)
+                    form.read(form.reply(written, streamed))
 
 
 @pytest.mark.parametrize("strange", [[{"type": []}], [{"role": "assistant", "content": 5}], [{"role": {}}]])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from jiyi.storage.chroma.collections import Collections, Item, vector_ids
 from jiyi.storage.database import Connection, Database, grouped
 from jiyi.storage.relational.snapshot import read_spaces
+from jiyi.telling import plural
 
 __all__ = ["Drift", "Outbox", "drift", "repair", "spaces_in_use"]
 
@@ -117,12 +118,11 @@ class Drift:
         return not (self.missing or self.stray or self.unused)
 
     def __str__(self) -> str:
-        found = (
-            f"{self.held} records with vectors in Chroma, {len(self.missing)} of them without all of theirs, "
-            f"{len(self.stray)} vectors of no record"
-        )
-        unused = f", {len(self.unused)} collections not in use" if self.unused else ""
-        return found + unused + (f", {self.waiting} records still to be taken out" if self.waiting else "")
+        held, stray = plural(self.held, "record"), plural(len(self.stray), "vector")
+        found = f"{held} with vectors in Chroma, {len(self.missing)} of them without all of theirs"
+        unused = f", {plural(len(self.unused), 'collection')} not in use" if self.unused else ""
+        waiting = f", {plural(self.waiting, 'record')} still to be taken out" if self.waiting else ""
+        return f"{found}, {stray} of no record{unused}{waiting}"
 
 
 def spaces_in_use(database: Database) -> list[int]:

@@ -1,9 +1,14 @@
-"""The proxy: forwards requests with recalled memory, passes answers back and saves the conversation."""
+"""A proxy for OpenAI's API: requests go on to another endpoint, with what the memory recalls for them.
+
+It passes answers back and saves the conversation. Both forms of request and answer, Chat Completions and
+Responses, are read as messages of words and tool calls, without system prompts, pictures and thoughts: what
+a memory saves, and what identifies a message that the client sends again.
+"""
 
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,16 +24,18 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from jiyi.endpoint import is_web_address
-from jiyi.errors import ScopeMissing, SettingsError
-from jiyi.integrations.recalling import Owner, Recalled, Recaller
-from jiyi.records import Message
+from jiyi.errors import BadMessage, ScopeMissing, SettingsError
+from jiyi.importers.entries import join_text
+from jiyi.integrations.recalling import Owner, Recalled, Recaller, hash_text
+from jiyi.integrations.responses import group_items, join_items
+from jiyi.llm import assemble_stream, read_turn, strip_thoughts
+from jiyi.records import Message, new_id
 from jiyi.server.gate import CLIENT_LEFT, OPENAI, openai_failure
 from jiyi.server.keys import Caller
-from jiyi.server.proxy.forms import CHAT, RESPONSES, Form, items_of, session_of, with_recalled
 from jiyi.server.served import Served, authenticate
 from jiyi.time_limit import OutOfTime, run_within
 
-__all__ = ["Proxy"]
+__all__ = ["CHAT", "RESPONSES", "Form", "Proxy", "session_of"]
 
 _MAX_LATE_CALLS = 8  # slow recalls that may run before further ones are skipped
 _MAX_SAVERS = 16  # conversations saved at once
@@ -39,11 +46,97 @@ _HOP_BY_HOP = ("connection", "keep-alive", "te", "trailer", "transfer-encoding",
 _NOT_FORWARDED = (*_HOP_BY_HOP, "host", "content-length", "accept-encoding", "cookie", "forwarded")
 _NOT_RETURNED = (*_HOP_BY_HOP, "set-cookie", "date", "server")
 _PRIVATE = ("x-jiyi-", "x-forwarded-", "proxy-")  # headers never forwarded nor returned
+_FINAL_EVENTS = ("response.completed", "response.incomplete")  # of a stream of Responses
 
 _T = TypeVar("_T")
 _EndTurn = Callable[[bytes, bool], None]
 
 _log = logging.getLogger("jiyi.server")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One of the two forms."""
+
+    path: str  # below the upstream's base URL
+    items: str  # the field of a request that has the conversation
+    to_chat: Callable[[list[Any]], Iterable[Mapping[str, Any]]]  # items as messages of Chat Completions
+    reply: Callable[[bytes, bool], list[Any]]  # items of an answer, which may be a stream; ValueError: none
+
+    def read(self, items: Iterable[Any]) -> list[Message]:
+        """Return the messages of items."""
+        bodies = self.to_chat([item for item in items if isinstance(item, dict)])
+        return [message for body in bodies for message in _to_message(body)]
+
+    def items_of(self, body: Mapping[str, Any]) -> list[Any]:
+        """Return the items of a request's conversation; a text is an item of the user."""
+        items = body.get(self.items)
+        if isinstance(items, str):
+            return [{"role": "user", "content": items}]
+        return items if isinstance(items, list) else []
+
+    def with_recalled(self, body: Mapping[str, Any], text: str) -> bytes:
+        """Return a request with ``text`` as a message directly before the user's newest one.
+
+        All before it stays as it was, in the same order, so that it is the same from turn to turn.
+        """
+        items = self.items_of(body)
+        index = max(i for i, item in enumerate(items) if _is_users(item))
+        recalled = {"role": "user", "content": text}  # not a system message: recalled text has no authority
+        return json.dumps({**body, self.items: [*items[:index], recalled, *items[index:]]}).encode()
+
+
+def session_of(items: Iterable[Any]) -> str:
+    """Return a session id: made from the first user message, which clients send each time, else a new one."""
+    for item in filter(_is_users, items):
+        content = item.get("content")
+        return f"openai:{hash_text(join_text(content).strip() or json.dumps(content))}"
+    return f"openai:{new_id()}"
+
+
+def _is_users(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("role") == "user"
+
+
+def _read_chat_reply(answer: bytes, streamed: bool) -> list[Any]:
+    turn = read_turn(assemble_stream(answer) if streamed else answer)
+    calls = [call.to_openai() for call in turn.tool_calls]
+    return [{"role": "assistant", "content": turn.text, "tool_calls": calls}]
+
+
+def _read_final_reply(answer: bytes, streamed: bool) -> list[Any]:
+    response = _read_final_response(answer) if streamed else json.loads(answer)
+    output = response.get("output") if isinstance(response, dict) else None
+    if not isinstance(output, list):
+        raise ValueError("it has no output")
+    return output
+
+
+def _read_final_response(stream: bytes) -> Any:
+    """Return the response in a stream's last event."""
+    for line in reversed(stream.split(b"\n")):
+        if line.startswith(b"data:") and b"response." in line:
+            event = json.loads(line[len(b"data:") :])
+            if isinstance(event, dict) and event.get("type") in _FINAL_EVENTS:
+                return event.get("response")
+    raise ValueError("it ended without an end")
+
+
+def _to_message(item: Mapping[str, Any]) -> Iterator[Message]:
+    """Yield the message of an item, with its text and calls; nothing if it is not to be saved."""
+    role, calls, text = item.get("role"), item.get("tool_calls") or [], join_text(item.get("content"))
+    try:
+        text = strip_thoughts(text) if role == "assistant" else text
+        if role == "tool" or (role in ("user", "assistant") and (text.strip() or calls)):
+            given = {"role": role, "content": text, "tool_calls": calls}
+            fields = {name: item[name] for name in ("name", "tool_call_id") if item.get(name)}
+            yield Message.from_openai({name: value for name, value in given.items() if value != []} | fields)
+    except BadMessage:  # the upstream may understand it
+        return
+
+
+CHAT = Form("/chat/completions", "messages", iter, _read_chat_reply)
+RESPONSES = Form("/responses", "input", lambda items: map(join_items, group_items(items)), _read_final_reply)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +226,7 @@ class Proxy:
         if not isinstance(body, dict):
             recalled = Recalled(notes=("the body is no JSON object",))
             return _Prepared(content=content, headers=_make_memory_headers(recalled))
-        items = items_of(body, form)
+        items = form.items_of(body)
         talk = form.read(items)
         owner, may_keep = self._find_owner(request, body, session_of(items))
         recalled = self._recall(owner, talk)
@@ -143,13 +236,13 @@ class Proxy:
 
         def keep(answer: bytes, streamed: bool) -> int:
             try:
-                reply = form.reply(answer, streamed) if is_single else []
+                reply = form.read(form.reply(answer, streamed)) if is_single else []
             except ValueError:
                 reply = []
             return self._recaller.save_new(owner, talk, reply, full=is_complete)
 
         return _Prepared(
-            content=with_recalled(body, form, recalled.text) if recalled.text else content,
+            content=form.with_recalled(body, recalled.text) if recalled.text else content,
             headers={**_make_memory_headers(recalled), "X-Jiyi-Session": _clean_header(owner.session_id)},
             ended=partial(self._start_saving, owner, keep) if may_keep else None,
         )
