@@ -26,7 +26,6 @@ _UNSAFE = re.compile(
     "[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
     "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
-
 _PLURALS = {"knowledge": "knowledge", "stretch": "stretches", "reply": "replies", "summary": "summaries"}
 
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 from pydantic import SecretStr
 
 from jiyi.async_manager import AsyncMemoryManager
-from jiyi.client import connect_for_open, make_async
+from jiyi.client import connect_for_open
 from jiyi.clock import Clock, utc_now
 from jiyi.compression.summarize import Summarize
 from jiyi.embeddings import CachedEmbedder, E5Embedder, Embedder, Endpoint, OpenAIEmbedder
@@ -251,7 +251,11 @@ def _prepare_router(router: Router) -> None:
 def open_async_memory(url: str | Path | Place | None = None, **options: Any) -> AsyncMemoryManager:
     """Open a memory whose verbs are coroutines; ``options`` as for `open_memory`."""
     memory = open_memory(url, **options)
-    return AsyncMemoryManager(memory) if type(memory) is MemoryManager else make_async(memory)
+    if type(memory) is MemoryManager:
+        return AsyncMemoryManager(memory)
+    from jiyi.client.memory import AsyncRemoteMemory
+
+    return AsyncRemoteMemory(cast("Any", memory))
 
 
 def _resolve_place(url: str | Path | Place | None, settings: Settings) -> Place:

@@ -1,7 +1,6 @@
 """A memory on a server with the verbs of a local one: `connect` and `connect_async`."""
 
 import os
-from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -12,7 +11,7 @@ from jiyi.errors import SettingsError
 if TYPE_CHECKING:  # loaded when a memory on a server is opened
     from jiyi.client.memory import AsyncRemoteMemory, RemoteMemory
 
-__all__ = ["connect", "connect_async", "connect_for_open", "make_async"]
+__all__ = ["connect", "connect_async", "connect_for_open"]
 
 
 def connect(
@@ -26,8 +25,7 @@ def connect(
 ) -> "RemoteMemory":
     """Return the memory on a server (`jiyi serve`) as if it were local; no request is sent yet.
 
-    Its verbs have the arguments, results and errors of `jiyi.open`. It may be used from several threads,
-    and after a fork.
+    Its verbs have the arguments, results and errors of `jiyi.open`. Threads may share it, also after a fork.
 
     Args:
         url: the server, such as ``http://127.0.0.1:8710``.
@@ -55,17 +53,12 @@ def connect(
 
 def connect_async(url: str, **options: Any) -> "AsyncRemoteMemory":
     """Return a memory on a server with async verbs; ``options`` as for `connect`."""
-    return make_async(connect(url, **options))
-
-
-def make_async(memory: Any) -> "AsyncRemoteMemory":
-    """Return the async verbs of a memory that `connect` returned."""
     from jiyi.client.memory import AsyncRemoteMemory
 
-    return AsyncRemoteMemory(memory)
+    return AsyncRemoteMemory(connect(url, **options))
 
 
-def connect_for_open(url: str, options: Mapping[str, Any], parts: Sequence[object]) -> "RemoteMemory":
+def connect_for_open(url: str, options: dict[str, Any], parts: tuple[object, ...]) -> "RemoteMemory":
     """Do what `connect` does; SettingsError: an option, or one of the ``parts``, is for `jiyi.open` only."""
     unknown = sorted(set(options) - set(signature(connect).parameters))
     if unknown or any(part is not None for part in parts):

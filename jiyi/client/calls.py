@@ -60,8 +60,7 @@ class Request:
             headers["content-length"] = str(body.stat().st_size)
             body = read_chunks(body)
         url = endpoint.url.rstrip("/").removesuffix("/v1") + self.path  # the REST API's address will do
-        parts = {"method": self.method, "url": url, "params": self.query}
-        return parts | {"content": body, "headers": headers}
+        return {"method": self.method, "url": url, "params": self.query, "content": body, "headers": headers}
 
 
 class Connections:
@@ -180,8 +179,7 @@ async def send(request: Request, connections: Connections | AsyncConnections) ->
     """
     import httpx
 
-    endpoint = connections.endpoint
-    retry = 0
+    endpoint, retry = connections.endpoint, 0
     while True:
         cause: httpx.HTTPError | None = None
         try:
@@ -219,15 +217,16 @@ def _is_of_jiyi(response: "httpx.Response") -> bool:
 
 
 def _read_error(response: "httpx.Response", endpoint: Endpoint) -> JiyiError:
-    shown = endpoint.shown
     if "problem+json" in response.headers.get("content-type", ""):
         with suppress(ValueError, TypeError, KeyError, AttributeError):
             return error_of(json.loads(response.content))
     if response.is_redirect:
         location = endpoint.short(response.headers.get("location", ""))
-        return ServerError(f"{shown} sends on to {location}, which is not followed: give that address")
-    what = f"{response.status_code} ({endpoint.short(response.text)})"
-    return ServerError(f"{shown} answered {what}, not as jiyi does: check the address")
+        what = f"sends on to {location}, which is not followed: give that address"
+    else:
+        answer = f"{response.status_code} ({endpoint.short(response.text)})"
+        what = f"answered {answer}, not as jiyi does: check the address"
+    return ServerError(f"{endpoint.shown} {what}")
 
 
 def _pause_after(response: "httpx.Response", request: Request, retry: int) -> float | None:
@@ -286,15 +285,14 @@ class _JobEvents:
     def __init__(self, job: bytes, progress: Callable[..., object] | None, endpoint: Endpoint) -> None:
         self._progress = progress
         self._endpoint = endpoint
-        self._progress_values: list[Any] = []
+        self._shown: list[Any] = []
         self.update(job)
 
     def update(self, data: bytes) -> None:
         self.job: _Job = decode(_Job, data, self._endpoint)
-        if self.job["progress"] != self._progress_values:
-            self._progress_values = self.job["progress"]
-            if self._progress is not None:
-                self._progress(*self._progress_values)
+        former, self._shown = self._shown, self.job["progress"]
+        if self._progress is not None and self._shown != former:
+            self._progress(*self._shown)
 
     def begin(self) -> Callable[[bytes], None]:
         self._partial_line = b""

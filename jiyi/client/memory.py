@@ -71,8 +71,8 @@ async def _export(connections: _AnyConnections, _: str, arguments: dict[str, Any
         request = Request(method="GET", path=f"{PREFIX}/export", query=query, sink=begin_again)
         response = await send(request, connections)
         size = file.tell()
-    counts_header = response.headers.get("x-jiyi-counts", "").encode()
-    counts = decode(Mapping[Kind, int], counts_header, connections.endpoint)
+    header = response.headers.get("x-jiyi-counts", "")
+    counts = decode(Mapping[Kind, int], header.encode(), connections.endpoint)
     if progress is not None:
         progress(sum(counts.values()))
     return ExportReceipt(path=path, counts=counts, bytes=size)
@@ -120,14 +120,10 @@ class RemoteMemory(MemoryManager):
         """Call a verb with the user and agent of this memory, unless the call names others."""
         signature = inspect.signature(getattr(MemoryManager, verb))
         bound = signature.bind(None, *args, **kwargs).arguments
-        del bound["self"]
         parameters = signature.parameters
-        given = {name: value for name, value in bound.items() if value is not parameters[name].default}
+        given = {n: v for n, v in bound.items() if n != "self" and v is not parameters[n].default}
         owner = {name: id_ for name, id_ in self._owner.items() if id_ is not None and name in parameters}
-        arguments = {
-            name: _CONVERT[name](value) if name in _CONVERT else value
-            for name, value in (owner | given).items()
-        }
+        arguments = {n: _CONVERT[n](v) if n in _CONVERT else v for n, v in (owner | given).items()}
         call: Callable[..., Coroutine[Any, Any, Any]] = _FILE_VERBS.get(verb) or _call_verb
         return await call(connections, verb, arguments)
 
@@ -164,25 +160,24 @@ class AsyncRemoteMemory(AsyncMemoryManager):
         await self._connections.close()
 
 
-def _sync_verb(name: str) -> Callable[..., Any]:
-    @wraps(getattr(MemoryManager, name))
+def _add_verb(name: str) -> None:
+    """Give both classes a verb."""
+    local = getattr(MemoryManager, name)
+
+    @wraps(local)
     def verb(self: RemoteMemory, *args: Any, **kwargs: Any) -> Any:
         return self._connections.run(self._call(self._connections, name, *args, **kwargs))
 
-    return verb
-
-
-def _async_verb(name: str) -> Callable[..., Any]:
-    @wraps(getattr(MemoryManager, name))
-    async def verb(self: AsyncRemoteMemory, *args: Any, **kwargs: Any) -> Any:
+    @wraps(local)
+    async def async_verb(self: AsyncRemoteMemory, *args: Any, **kwargs: Any) -> Any:
         return await self._remote._call(self._connections, name, *args, **kwargs)
 
-    return verb
+    setattr(RemoteMemory, name, guard_arguments(verb))
+    setattr(AsyncRemoteMemory, name, async_verb)
 
 
 for _name in (*_ROUTES, *_FILE_VERBS):
-    setattr(RemoteMemory, _name, guard_arguments(_sync_verb(_name)))
-    setattr(AsyncRemoteMemory, _name, _async_verb(_name))
+    _add_verb(_name)
 
 
 def _prepare_message(message: Any) -> Any:
