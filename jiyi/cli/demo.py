@@ -42,7 +42,9 @@ _Event = tuple[datetime, int, Callable[[], object]]
 def demo(db: str = "demo.db", budget: int = 3500, full: bool = False, as_json: bool = False) -> Output:
     """Replay three weeks of an ops agent and show what three questions get."""
     file = _clear_demo_file(db)
-    examples, started = _examples_folder(), time.perf_counter()
+    packed = Path(str(files("jiyi") / "examples"))
+    examples = packed if packed.is_dir() else Path(__file__).parents[2] / "examples"  # in a checkout
+    started = time.perf_counter()
     with open_memory(file, user_id=_USER, background=False, timezone=_ZONE, max_turns=_MAX_TURNS) as memory:
         events = _load_events(memory, examples)
         _replay(memory, events, quiet=as_json)
@@ -167,9 +169,3 @@ def _task_events(memory: MemoryManager, task: dict[str, Any]) -> Iterator[_Event
         ended = datetime.fromisoformat(step["completed_at"])
         yield ended, 2, partial(take_step, step, ended)
     yield completed, 3, complete
-
-
-def _examples_folder() -> Path:
-    """Return the folder of example data: in an installed package, or next to it in a checkout."""
-    inside = Path(str(files("jiyi") / "examples"))
-    return inside if inside.is_dir() else Path(__file__).parents[2] / "examples"

@@ -201,12 +201,13 @@ def migrate(
         steps += [step for step, is_wanted in wanted.items() if is_wanted]
     elif distribute or vector_index:
         postgres = adapter("postgres")
-        with closing(open_database(db, settings)) as database, ProgressBars(quiet=as_json) as bars:
+        with closing(open_database(db, settings)) as database:
             if distribute:
                 steps += postgres.migrate.distribute(database)
             if vector_index:
-                bars.show("vector index", 0)
-                steps.append(postgres.PostgresVectors(database).make_ann_index())
+                with ProgressBars(quiet=as_json) as bars:
+                    bars.show("vector index", 0)
+                    steps.append(postgres.PostgresVectors(database).make_ann_index())
     lines = [f"{'would be done' if dry_run else 'done'}: {step}" for step in steps]
     output = {"db": str(db), "dry_run": dry_run, "steps": steps}
     return output, lambda: echo("\n".join(lines or [f"{db} is up to date"]))

@@ -144,8 +144,7 @@ class Gate:
         if self.keys and stranger and not await anyio.to_thread.run_sync(self.keys.needed):
             raise stranger
         length = headers.get(b"content-length", b"0")
-        is_too_large = length.isdigit() and int(length) > self.max_bytes and scope["path"] != _IMPORT_PATH
-        if is_too_large:
+        if length.isdigit() and int(length) > self.max_bytes and scope["path"] != _IMPORT_PATH:
             raise self._too_large_error()
 
     def _limit_body(self, scope: Scope, receive: Receive) -> Receive:

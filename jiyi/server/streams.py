@@ -2,10 +2,11 @@
 
 import json
 import re
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio.to_thread
@@ -27,29 +28,26 @@ __all__ = ["export", "import_", "job", "job_events", "monitor", "users"]
 _CONTENT_TYPES = {"jsonl": "application/x-ndjson", "markdown": "text/markdown; charset=utf-8"}
 _STREAM_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}  # proxies must not buffer
 _CHUNK_SIZE = 65_536
+_make_folder = partial(TemporaryDirectory, prefix="jiyi-", ignore_cleanup_errors=True)
 
 
 async def export(request: Request) -> Response:
     """Stream everything of a user: as JSONL, or as Markdown with ``format=markdown``."""
     served, caller = await _begin(request, "read", "user_id", "agent_id", "format")
     query = request.query_params
-    form = query.get("format", "jsonl")
+    form: Any = query.get("format", "jsonl")
     if form not in _CONTENT_TYPES:
         raise InputError(f"format={form[:40]!r} is neither jsonl nor markdown")
     user, agent = caller.stored_user(query.get("user_id")), query.get("agent_id")
     memory = served.memory_of(caller.tenant)
-    folder = tempfile.TemporaryDirectory(prefix="jiyi-", ignore_cleanup_errors=True)
-    path = Path(folder.name) / f"export.{form}"
-    write = partial(memory.export, path, format=form, user_id=user, agent_id=agent)  # type: ignore[arg-type]
-    try:
+    with ExitStack() as stack:
+        path = Path(stack.enter_context(_make_folder())) / f"export.{form}"
+        write = partial(memory.export, path, format=form, user_id=user, agent_id=agent)
         receipt = await anyio.to_thread.run_sync(write)
-    except BaseException:
-        folder.cleanup()
-        raise
-    audit("export", caller, user=user, bytes=path.stat().st_size)
-    lines = _read_chunks(path, caller.tenant)
-    counts = {"x-jiyi-counts": json.dumps(dict(receipt.counts))}
-    return StreamingResponse(lines, 200, counts, _CONTENT_TYPES[form], BackgroundTask(folder.cleanup))
+        audit("export", caller, user=user, bytes=path.stat().st_size)
+        counts = {"x-jiyi-counts": json.dumps(dict(receipt.counts))}
+        lines, end = _read_chunks(path, caller.tenant), BackgroundTask(stack.pop_all().close)
+        return StreamingResponse(lines, 200, counts, _CONTENT_TYPES[form], end)
 
 
 async def import_(request: Request) -> Response:
@@ -62,8 +60,8 @@ async def import_(request: Request) -> Response:
         raise InputError("dry_run must be true or false, and given once")
     memory = served.memory_of(caller.tenant)
     limit = served.settings.server_import_mb * 1e6
-    folder = tempfile.TemporaryDirectory(prefix="jiyi-", ignore_cleanup_errors=True)
     name = re.sub(r"[^\w.-]", "_", Path(query.get("name", "")).name).lstrip(".")[-60:]  # without folders
+    folder = _make_folder()
     path, id_ = Path(folder.name) / (name or "import.jsonl"), new_id()
 
     def work(report: Callable[..., None]) -> Any:
@@ -76,12 +74,11 @@ async def import_(request: Request) -> Response:
             raise
         return adapter(ImportReceipt).dump_python(receipt, mode="json")
 
-    try:
+    with ExitStack() as stack:
+        stack.callback(folder.cleanup)
         await _save_body(request, path, limit)
         started = served.jobs.start("import_", caller, user, work, id=id_, after=folder.cleanup)
-    except BaseException:  # no job that would remove it
-        folder.cleanup()
-        raise
+        stack.pop_all()  # the job removes it
     return job_answer(started)
 
 
