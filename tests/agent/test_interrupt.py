@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import pytest
+from refusing import refused
 from scripted_chat import call, calls, says, turn
 from scripted_endpoint import Reply
 
@@ -134,8 +135,7 @@ def test_resuming_an_older_question_asks_it_again(memory, scripted, make_agent):
 
 
 def test_nothing_to_go_on_with_is_told_and_a_listener_that_fails_costs_no_words(memory, scripted, make_agent):
-    with pytest.raises(WrongState, match="'s' has no question to go on with"):
-        make_agent(scripted()).resume("s")
+    refused(WrongState, "'s' has no question to go on with", make_agent(scripted()).resume, "s")
 
     def listen(piece: str) -> None:
         raise OSError("the terminal is gone")

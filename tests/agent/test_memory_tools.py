@@ -139,14 +139,9 @@ def test_messages_that_were_shortened_can_be_opened(memory, use):
     assert "there is no output m-404" in none
 
 
-def test_skills_are_offered_where_the_memory_has_them(tmp_path, open_memory, use):
-    folder = tmp_path / "skills" / "restart-nginx"
-    folder.mkdir(parents=True)
-    (folder / "SKILL.md").write_text(
-        "---\nname: restart-nginx\ndescription: How to restart nginx.\n---\nFirst drain the node.\n"
-    )
-    (folder / "hosts.md").write_text("edge-01 and edge-02")
-    memory = open_memory(skills=[str(tmp_path / "skills")])
+def test_skills_are_offered_where_the_memory_has_them(write_skill, open_memory, use):
+    folder = write_skill("restart-nginx", body="First drain the node.", hosts_md="edge-01 and edge-02")
+    memory = open_memory(skills=[str(folder.parent)])
     opened, file, none = use(
         ("open_skill", {"name": "restart-nginx"}),
         ("open_skill", {"name": "restart-nginx", "resource": "hosts.md"}),

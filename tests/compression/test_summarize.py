@@ -4,8 +4,10 @@ import time
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from conversations import assistant, user
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusing import refused
 from tables import literals, read_tables
 
 from jiyi.compression.summarize import Summarize
@@ -16,14 +18,6 @@ from jiyi.text import counter_for
 TABLES = read_tables(__file__)
 COUNTER = counter_for()
 TONGUES = pytest.mark.parametrize("language", ["zh", "en"])
-
-
-def user(text, **fields):
-    return Message(role="user", content=text, **fields)
-
-
-def assistant(text, **fields):
-    return Message(role="assistant", content=text, **fields)
 
 
 def tool(name, arguments, output, number=1):
@@ -211,12 +205,9 @@ def test_what_cannot_work_is_refused(options):
 
 
 def test_what_cannot_be_summarised_is_refused():
-    with pytest.raises(InputError):
-        Summarize()("x", max_tokens=0)
-    with pytest.raises(InputError):
-        Summarize()(42)
-    with pytest.raises(BadMessage):
-        Summarize()({"content": "no role"})
+    refused(InputError, "max_tokens", Summarize(), "x", max_tokens=0)
+    refused(InputError, "text, a message", Summarize(), 42)
+    refused(BadMessage, "role", Summarize(), {"content": "no role"})
 
 
 @TONGUES

@@ -5,7 +5,7 @@ from conversations import conversations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.context import allot, arrange, context_pieces, edges
+from jiyi.context import allot, arrange, context_pieces, edges, pack
 from jiyi.records import SHARED_SECTIONS, Block, Message
 
 demands = st.dictionaries(st.sampled_from(SHARED_SECTIONS), st.integers(0, 5000))
@@ -44,6 +44,16 @@ def test_the_best_stand_at_the_edges(given_blocks):
         lowest = order.index(min(order))
         assert order[: lowest + 1] == sorted(order[: lowest + 1], reverse=True)
         assert (order[lowest:], order[0]) == (sorted(order[lowest:]), max(order))
+
+
+@given(some_blocks, st.integers(-5, 200))
+def test_what_is_packed_stays_within_the_allowance_and_nothing_is_lost(given_blocks, allowance):
+    taken, left = pack(given_blocks, allowance)
+    room = allowance - sum(b.tokens for b in taken)
+    assert room >= min(allowance, 0)
+    assert sorted(b.source_id for b in (*taken, *left)) == sorted(b.source_id for b in given_blocks)
+    assert all(b.tokens > room for b in left)
+    assert pack(given_blocks, allowance) == (taken, left)
 
 
 @given(conversations(), st.none() | st.sampled_from(("what now?", "好", "  好 ", "")))

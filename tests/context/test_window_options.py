@@ -1,9 +1,9 @@
 """What a caller may add to a window: tool definitions, an own policy; and the order chat APIs demand."""
 
-import pytest
 from conversations import assistant, calls, conversations, materials_of, result, user
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusing import refused
 
 from jiyi.context import build_window
 from jiyi.errors import BudgetTooSmall, InputError
@@ -28,9 +28,9 @@ def test_tool_definitions_take_their_tokens_from_the_budget():
     cost = COUNTER.count_tools(TOOLS)
     assert with_tools.report.tokens == bare.report.tokens + cost
     assert with_tools.report.framing == bare.report.framing + cost
-    with pytest.raises(BudgetTooSmall):
-        window_of(talk[-1:], size=cost + COUNTER.count_all(talk[-1:]) - 1, tools=TOOLS)
-    assert window_of(talk[-1:], size=cost + COUNTER.count_all(talk[-1:]), tools=TOOLS).messages
+    least = cost + COUNTER.count_all(talk[-1:])
+    refused(BudgetTooSmall, "1 more than", window_of, talk[-1:], size=least - 1, tools=TOOLS)
+    assert window_of(talk[-1:], size=least, tools=TOOLS).messages
 
 
 def test_an_own_policy_looks_first_and_the_budget_still_holds():
@@ -42,8 +42,7 @@ def test_an_own_policy_looks_first_and_the_budget_still_holds():
     tight = window_of(talk, size=90, policy=SlidingWindow(2))
     assert tight.report.tokens <= 90
     assert len(tight.report.left_out) + len(tight.report.included) == len(talk)
-    with pytest.raises(InputError, match="must return Kept"):
-        window_of([user("hello"), user("now")], policy=lambda *_: None)
+    refused(InputError, "must return Kept", window_of, [user("hello"), user("now")], policy=lambda *_: None)
 
 
 def test_results_stand_behind_their_call_however_late_they_came():

@@ -23,6 +23,16 @@ def find(store, *kinds, scope=ANA, **parts):
     return store.find(Query(**({"scope": scope, "kinds": kinds or KINDS, "limit": 10_000} | parts)))
 
 
+def pages(store, query):
+    after = None
+    while True:
+        page = store.scan(query, after)
+        yield page.records
+        after = page.next
+        if after is None:
+            return
+
+
 def discard(trash, *keys, scope=ANA, reason="asked to", at=START):
     return trash.discard(scope, keys, reason=reason, at=at)
 

@@ -1,10 +1,10 @@
 """What every embedder promises, run on each of them; see `jiyi.embeddings.Embedder`."""
 
 import hashlib
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from at_once import at_once
 from refusing import refused
 from samples import AWKWARD
 from scripted_endpoint import ScriptedEndpoint
@@ -96,8 +96,7 @@ def test_a_changed_answer_does_not_change_later_ones(embedder):
 
 def test_several_threads_get_what_one_gets(embedder):
     lists = [[f"note {i}", f"记录 {i}"] for i in range(6)]
-    with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(lambda texts: embedder.embed(texts, "query"), lists))
+    together = at_once(lambda texts: embedder.embed(texts, "query"), lists)
     for texts, vectors in zip(lists, together, strict=True):
         np.testing.assert_allclose(vectors, embedder.embed(texts, "query"), atol=1e-6)
 

@@ -8,22 +8,12 @@ import numpy as np
 import pytest
 from refusing import refused
 from samples import ANA, BEN, START, by_words, episode, fact, knowledge, message, task
-from taken_out import MAKE, SEARCHED, S, ids, neighbours, undone
+from taken_out import MAKE, SEARCHED, S, ids, neighbours, pages, undone
 
 from jiyi.errors import BadQuery, BadScope, DuplicateId, InputError
 from jiyi.records import Query, Scope
 from jiyi.storage import Amendment, VectorRow
 from jiyi.text import entity_key
-
-
-def pages(store, query):
-    after = None
-    while True:
-        page = store.scan(query, after)
-        yield page.records
-        after = page.next
-        if after is None:
-            return
 
 
 def scanned(store, **parts):
@@ -258,8 +248,7 @@ def test_a_message_whose_place_is_taken_goes_to_the_end(store):
     (again,) = store.put_back([message("a", id="a", seq=5)])
     assert again.seq == 0
     refused(DuplicateId, "'a'", store.put_back, [message("g", id="g"), message("other", id="a")])
-    with pytest.raises(BadScope):
-        store.put_back([message("h", id="h"), replace(message("i"), scope=ANA)])
+    refused(BadScope, "session_id", store.put_back, [message("h", id="h"), replace(message("i"), scope=ANA)])
     assert ids(store.find(Query(scope=S, kinds=("message",)))) == [*"abcdef"]
 
 

@@ -104,8 +104,7 @@ def test_an_id_twice_in_one_put_is_one_message_or_an_error(store):
     twin = message("a", id="x")
     assert ids(store.put([twin, twin])) == ["x", "x"]
     assert len(find(store, "message")) == 1
-    with pytest.raises(DuplicateId):
-        store.put([message("b", id="y"), message("c", id="y")])
+    refused(DuplicateId, "'y' is taken", store.put, [message("b", id="y"), message("c", id="y")])
     assert ids(find(store, "message")) == ["x"]
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from refusing import refused
 from samples import ANA, AWKWARD, BEN, START, message, summary
-from taken_out import ids
+from taken_out import ids, pages
 
 from jiyi.errors import BadQuery, DuplicateId, InputError
 from jiyi.records import Query, Scope
@@ -164,13 +164,7 @@ def test_a_scan_goes_through_all_as_they_were_stored(every):
     two = store.put([summary(one, at=-50)])[0]
     more = chain(store, 3, scope=ANA.in_session("two"))
     store.put([replace(one, scope=BEN.in_session("s"))])
-    seen, after = [], None
-    while True:
-        page = store.scan(Query(scope=ANA, kinds=("summary",), limit=2), after)
-        seen += page.records
-        after = page.next
-        if after is None:
-            break
+    seen = [record for page in pages(store, Query(scope=ANA, kinds=("summary",), limit=2)) for record in page]
     assert seen == [one, two, *more], "a version never comes before the one it builds on"
     only = store.scan(Query(scope=ANA, kinds=("summary",), sources=("m1",)))
     assert list(only.records) == [more[1]]

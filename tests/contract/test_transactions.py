@@ -1,8 +1,8 @@
 """What every store promises about transactions, threads and closing; see `jiyi.storage.Store`."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
+from at_once import at_once
+from refusing import refused
 from samples import ANA, by_words, episode, knowledge, message, task
 from taken_out import find, ids, undone
 
@@ -62,8 +62,7 @@ def test_no_other_writer_comes_between(backend):
         return [memory.add_step(ANA, job.id, f"{i}").seq for i in range(25)]
 
     workers = [WorkingMemory(s) for s in (store, store, second, second)]
-    with ThreadPoolExecutor(4) as pool:
-        seqs = [seq for part in pool.map(work, workers) for seq in part]
+    seqs = [seq for part in at_once(work, workers) for seq in part]
     assert sorted(seqs) == list(range(100))
     assert [s.seq for s in store.find(Query(scope=ANA, kinds=("task",)))[0].steps] == list(range(100))
 
@@ -75,8 +74,7 @@ def test_threads_write_and_read_at_once(store):
         assert len(find(store, "message")) >= 20
         return out
 
-    with ThreadPoolExecutor(6) as pool:
-        seqs = [seq for part in pool.map(work, range(6)) for seq in part]
+    seqs = [seq for part in at_once(work, range(6)) for seq in part]
     assert sorted(seqs) == list(range(120))
 
 
@@ -101,5 +99,4 @@ def test_closing_twice_is_fine_and_using_it_afterwards_is_not(store):
         lambda: store.count(query),
         lambda: store.transaction().__enter__(),
     ):
-        with pytest.raises(Closed, match="open it again"):
-            use()
+        refused(Closed, "open it again", use)

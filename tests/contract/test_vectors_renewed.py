@@ -85,8 +85,7 @@ def test_the_old_set_is_searched_until_the_switch(backend, store, old):
         assert nearest(vectors, axis(3, NEW))[0] == "c"
         assert nearest(vectors, axis(1, NEW), "ben") == ["a"]
         assert vectors.read(ANA, [("message", "b")]).vectors.tolist() == axis(2, NEW).tolist()
-        with pytest.raises(EmbedderMismatch):
-            vectors.nearest(Query(scope=ANA), axis(0, OLD)[0])
+        refused(EmbedderMismatch, "the question's has 16", vectors.nearest, Query(scope=ANA), axis(0, OLD)[0])
     refused(EmbedderMismatch, "vectors of new", other.claim, "old")
     assert pending(store) == 0
 

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -17,6 +18,22 @@ def answer_to(asked: dict[str, Any]) -> dict[str, Any]:
     size = asked.get("dimensions", 4)
     data = [{"index": i, "embedding": vector_of(text, size)} for i, text in enumerate(asked["input"])]
     return {"object": "list", "model": asked["model"], "data": data}
+
+
+def changed(
+    change: Callable[[list[dict[str, Any]]], Any],
+    *,
+    honest: Callable[[dict[str, Any]], dict[str, Any]] = answer_to,
+    under: str = "data",
+) -> Callable[[dict[str, Any]], Any]:
+    """An honest answer whose items went through `change`, in place or returned."""
+
+    def body(asked: dict[str, Any]) -> Any:
+        answer = honest(asked)
+        answer[under] = change(answer[under]) or answer[under]
+        return answer
+
+    return body
 
 
 @dataclass

@@ -44,8 +44,7 @@ def test_only_misses_are_sent_on_once_under_the_name_and_size_of_the_inner_one(i
     got[:] = 0  # a matrix is the caller's own
     assert cached.embed(["a"], "passage").any()
     assert cached.embed([], "query").shape == (0, inner.dims)
-    with pytest.raises(InputError):
-        cached.embed("bare", "query")
+    refused(InputError, "list of texts", cached.embed, "bare", "query")
 
 
 def test_kinds_are_kept_apart(inner, cached):

@@ -2,10 +2,10 @@
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from at_once import at_once
 from other_processes import run_apart
 from refusing import refused
 from tables import read_tables
@@ -102,8 +102,7 @@ def test_calls_side_by_side_equal_calls_in_turn(engine):
     embedder = E5Embedder(engine=engine)
     texts = [f"note {i}: " + "the gateway answered 网关超时 " * (i % 4) for i in range(9)]
     serial = embedder.embed(texts, "passage")
-    with ThreadPoolExecutor(4) as pool:
-        parallel = list(pool.map(lambda text: embedder.embed([text], "passage")[0], texts))
+    parallel = at_once(lambda text: embedder.embed([text], "passage")[0], texts)
     np.testing.assert_array_equal(np.stack(parallel), serial)
     np.testing.assert_array_equal(E5Embedder(threads=3, engine=engine).embed(texts, "passage"), serial)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from refusing import refused
-from scripted_endpoint import Reply, ScriptedEndpoint, answer_to, vector_of
+from scripted_endpoint import Reply, ScriptedEndpoint, changed, vector_of
 from tables import each, literals, read_tables
 
 from jiyi.embeddings import Endpoint, OpenAIEmbedder
@@ -21,17 +21,6 @@ KEY = "sk-very-secret-0123456789"
 def make(adapter_at):
     """Makes embedders on a server."""
     return partial(adapter_at, OpenAIEmbedder, key=KEY, timeout=5.0, retries=2)
-
-
-def changed(change: Callable[[list[dict[str, Any]]], Any]) -> Callable[[dict[str, Any]], Any]:
-    """An honest answer whose items went through `change`, in place or returned."""
-
-    def body(asked: dict[str, Any]) -> Any:
-        answer = answer_to(asked)
-        answer["data"] = change(answer["data"]) or answer["data"]
-        return answer
-
-    return body
 
 
 def unit(text: str) -> Any:
@@ -118,8 +107,7 @@ def test_retry_after_is_honoured(make):
 def test_a_batch_that_fails_fails_the_call(make):
     with ScriptedEndpoint(Reply(), Reply(status=401, body={"error": {"message": "bad"}})) as server:
         embedder = make(server.url, batch_size=1)
-        with pytest.raises(EndpointRefused):
-            embedder.embed(["a", "b", "c"], "passage")
+        refused(EndpointRefused, "bad", embedder.embed, ["a", "b", "c"], "passage")
     assert len(server.asked) == 2
 
 

@@ -1,6 +1,7 @@
 """The language model adapter and the JSON asker on a real server of this machine."""
 
 import pytest
+from refusing import refused
 from tables import literals, read_tables
 
 from jiyi.errors import LLMRefused
@@ -63,8 +64,7 @@ def test_the_stream_says_what_the_whole_answer_says_and_too_much_is_refused(llm)
     assert len(pieces) > 3
     assert "".join(pieces) == streamed.text == llm.chat(asked, max_tokens=12).text
     assert (streamed.finish, streamed.output_tokens) == ("length", 12)
-    with pytest.raises(LLMRefused, match=r"400 .*context"):
-        llm.complete([{"role": "user", "content": "word " * 10_000}])
+    refused(LLMRefused, r"400 .*context", llm.complete, [{"role": "user", "content": "word " * 10_000}])
 
 
 def test_tools_and_their_results_are_taken(llm):

@@ -9,6 +9,7 @@ from at_once import at_once
 from consolidation_tools import ANA, START, episode, knowledge_of, themed, unconsolidated
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusing import refused
 
 from jiyi.errors import SettingsError, StorageError
 from jiyi.long_term.consolidation.consolidation import Consolidation
@@ -237,8 +238,7 @@ def test_an_error_of_the_database_leaves_nothing_half_done(store, clock, monkeyp
 
     monkeypatch.setattr(store, "amend", fail)
     one = Consolidation(store, None, clock=clock)
-    with pytest.raises(StorageError):
-        one.run(ANA)
+    refused(StorageError, "disk full", one.run, ANA)
     assert knowledge_of(store) == []
     monkeypatch.undo()
     assert one.run(ANA).episodes == 3
@@ -296,5 +296,4 @@ def test_two_are_too_few_and_wait_unless_another_number_is_chosen(store, vectors
     assert (receipt.groups, receipt.waiting, receipt.skipped) == ((), 5, 4)
     assert len(unconsolidated(store)) == 5
     assert Consolidation(store, vectors, min_episodes=2).run(ANA).episodes == 2
-    with pytest.raises(SettingsError, match="at least 2"):
-        Consolidation(store, vectors, min_episodes=1)
+    refused(SettingsError, "at least 2", Consolidation, store, vectors, min_episodes=1)

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from consolidation_tools import ANA, START, episode, knowledge_of, unconsolidated
 from local_llm import local_llm
+from reading_model import FixedModel
 from scripted_chat import ScriptedChat, answer, refuses, says
 from scripted_endpoint import Reply
 from tables import read_tables
@@ -140,9 +141,6 @@ BAD = {
     "wrong form twice": ([says('{"topic": "x"}')] * 2, "no usable JSON, twice"),
     "nothing said": ([says(GOOD.replace("A restart helps.", ""))] * 2, "no usable JSON, twice"),
     "refused": ([refuses("bad key", status=401)], "bad key"),
-    "crashed": ([refuses("oh no", status=500)], "oh no"),
-    "died mid-answer": ([Reply(body=answer(GOOD), cut=True)], "could not be reached"),
-    "junk": ([Reply(body=b"<html>")], "not JSON"),
     "silent": ([Reply(silent=True)], "time|reach"),
 }
 
@@ -204,12 +202,8 @@ def test_nothing_is_locked_while_the_model_thinks(store, run):
 
 
 def test_any_error_of_a_model_from_outside_is_caught(store, database, clock):
-    class Broken:
-        def complete(self, messages, **options):
-            raise KeyError("choices")
-
     store.put(nginx(1, 2, 3))
-    (group,) = Consolidation(store, None, llm=Broken(), clock=clock).run(ANA).groups
+    (group,) = Consolidation(store, None, llm=FixedModel(KeyError("choices")), clock=clock).run(ANA).groups
     assert (group.method, group.note) == ("extractive", "the language model failed: 'choices'")
 
 

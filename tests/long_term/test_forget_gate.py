@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
+from refusing import refused
 from samples import ANA, BEN, START, episode, fact, knowledge, message, task
 
 from jiyi.errors import InputError
@@ -262,8 +263,7 @@ def test_only_what_lies_in_the_scope_is_looked_at(gate):
 
 @pytest.mark.parametrize("options", [{"batch": 0}, {"batch": 10_001}, {"grace": timedelta(seconds=-1)}])
 def test_impossible_options_are_refused(gate, options):
-    with pytest.raises(InputError):
-        gate.run(**options)
+    refused(InputError, next(iter(options)), gate.run, **options)
 
 
 def test_a_lesson_outlives_its_experiences(gate):

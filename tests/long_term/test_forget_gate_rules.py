@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusing import refused
 from samples import ANA, START, episode, fact, knowledge, message
 from tables import read_tables
 
@@ -66,8 +67,7 @@ def test_the_formula_with_other_weights():
 
 @pytest.mark.parametrize("bad", [{"base": 2}, {"age": -0.1}, {"failed": float("nan")}, {"alert": "much"}])
 def test_what_is_no_weight_is_refused(bad):
-    with pytest.raises(InputError, match=f"the weight {next(iter(bad))}="):
-        ForgetWeights(**bad)
+    refused(InputError, f"the weight {next(iter(bad))}=", ForgetWeights, **bad)
 
 
 def test_the_defaults_are_those_of_the_requirement():

@@ -82,10 +82,8 @@ NOTHING += [{"query": Query(scope=ANA, kinds=("session",), text="x")}, {"ids": "
 @pytest.mark.parametrize("asked", [*NOTHING, {"ids": ["m1"], "query": Query(scope=ANA, text="x")}])
 def test_what_says_nothing_is_refused(memory, asked):
     memory.say("m1", id="m1")
-    with pytest.raises(BadQuery):
-        memory.forget(**asked)
-    with pytest.raises(BadQuery):
-        memory.purge(**asked)
+    for verb in (memory.forget, memory.purge):
+        refused(BadQuery, "give|list of|there are|name at least", verb, **asked)
     assert len(memory.find("message")) == 1
 
 

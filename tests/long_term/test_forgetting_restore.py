@@ -7,6 +7,7 @@ import pytest
 from forgettable import ANA, LATER, Memory, memory
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusing import refused
 
 from jiyi.errors import BadQuery, NotFound
 from jiyi.records import Query, Scope
@@ -174,13 +175,9 @@ def test_what_is_there_again_stays_as_it_is(memory):
 def test_what_is_not_in_the_trash_is_refused(memory):
     said = memory.say("hello")
     memory.forget(ids=[said.id])
-    with pytest.raises(NotFound, match="'nobody'"):
-        memory.restore(ids=[said.id, "nobody"])
-    with pytest.raises(NotFound):
-        memory.restore(scope=Scope(user_id="ben"), ids=[said.id])
-    with pytest.raises(NotFound):
-        memory.restore(forgotten_at=LATER - timedelta(seconds=1))
+    refused(NotFound, "'nobody'", memory.restore, ids=[said.id, "nobody"])
+    refused(NotFound, "of 'ben'", memory.restore, scope=Scope(user_id="ben"), ids=[said.id])
+    refused(NotFound, "was taken out", memory.restore, forgotten_at=LATER - timedelta(seconds=1))
     for given_ in ({}, {"ids": [said.id], "forgotten_at": LATER}):
-        with pytest.raises(BadQuery):
-            memory.restore(**given_)
+        refused(BadQuery, "say what to restore", memory.restore, **given_)
     assert memory.find("message") == []

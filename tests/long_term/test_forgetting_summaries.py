@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 from forgettable import ANA, LATER, NOON, memory, reasons, words
+from refusing import refused
 
 from jiyi.errors import NotFound
 from jiyi.long_term.forget_gate.gate import ForgetGate
@@ -129,8 +130,7 @@ def test_by_its_own_id(memory):
     assert memory.forget(ids=[made[1].id]).counts == {"summary": 2}
     assert memory.summaries.versions(S) == made[:1]
     assert [m.id for m in memory.find("message")] == [m.id for m in said]
-    with pytest.raises(NotFound):
-        memory.forget(ids=[made[1].id])
+    refused(NotFound, "restore or purge", memory.forget, ids=[made[1].id])
 
 
 def test_a_message_that_comes_back_is_folded_again(memory):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from at_once import wait_until
 from embedders import Moody, unreachable
+from refusing import refused
 from samples import ANA, message
 
 from jiyi.embeddings import E5Embedder
@@ -132,8 +133,7 @@ def test_flush_raises_what_the_embedder_raises_and_keeps_what_was_done(one):
     def fail_after_the_first(done):
         one.embedder.error = unreachable()
 
-    with pytest.raises(EndpointUnreachable):
-        one.indexer.flush(fail_after_the_first)
+    refused(EndpointUnreachable, "refused the connection", one.indexer.flush, fail_after_the_first)
     assert 0 < one.pending() < 20
     one.embedder.error = None
     one.indexer.flush()
@@ -163,8 +163,7 @@ def test_close_ends_the_worker_and_leaves_the_rest_pending(make, one):
     time.sleep(0.05)
     assert one.pending() == 1
     one.database.close()
-    with pytest.raises(Closed):
-        one.indexer.flush()
+    refused(Closed, "open it again", one.indexer.flush)
     assert make().indexer.flush() == 1
 
 
@@ -173,14 +172,12 @@ def test_another_embedder_is_refused_and_reembed_binds_it(one):
     one.indexer.flush()
     other = Indexer(one.vectors, HashEmbedder(dims=32))
     one.put("c")
-    with pytest.raises(EmbedderMismatch, match="jiyi reembed"):
-        other.flush()
+    refused(EmbedderMismatch, "jiyi reembed", other.flush)
     assert one.pending() == 1
     assert other.reembed() == 3
     assert one.pending() == 0
     one.put("d")
-    with pytest.raises(EmbedderMismatch):
-        one.indexer.flush()
+    refused(EmbedderMismatch, "hash:32", one.indexer.flush)
     other.start()
     other.notify()
     wait_until(lambda: one.pending() == 0)

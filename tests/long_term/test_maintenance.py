@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 from at_once import wait_until
+from refusing import refused
 
 from jiyi.errors import SettingsError
 from jiyi.long_term import memory as long_term
@@ -60,8 +61,7 @@ def test_it_does_not_run_unless_asked_to(opened, clock, runs):
     clock.forward(days=3)
     time.sleep(0.2)
     assert runs == []
-    with pytest.raises(SettingsError, match="maintain_hours"):
-        opened(maintain_hours=0)
+    refused(SettingsError, "maintain_hours", opened, maintain_hours=0)
 
 
 def test_what_fails_is_tried_again_by_the_same_process(opened, clock, runs, monkeypatch, caplog):

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from embedders import unreachable
 from recalling import search, talk
+from refusing import refused
 from samples import AWKWARD, episode, knowledge, message
 from tables import read_tables
 
@@ -67,8 +68,7 @@ def _compute(computed):
 
 def test_a_closed_store_is_not_taken_for_a_failing_embedder(store, recall):
     store.close()
-    with pytest.raises(StorageError):
-        search(recall, "502")
+    refused(StorageError, "is closed", search, recall, "502")
 
 
 class Forgetful(Store):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from embedders import Moody, unreachable
 from opening import open_place
+from refusing import refused
 from samples import ANA, message
 
 from jiyi.errors import EmbedderMismatch, EndpointUnreachable
@@ -75,8 +76,7 @@ def test_it_is_searched_by_the_old_vectors_until_all_are_there(memory):
     assert seen == [8, 20]
     assert (memory.best("text 3", NEW), memory.pending()) == (("text 3", 1), 0)
     memory.all.database.check()
-    with pytest.raises(EmbedderMismatch, match="jiyi reembed"):
-        memory.indexer.flush()
+    refused(EmbedderMismatch, "jiyi reembed", memory.indexer.flush)
 
 
 def test_what_others_save_meanwhile_is_found_at_once_and_afterwards(memory, opened):
@@ -115,8 +115,7 @@ def break_off(indexer, embedder):
     def stop(done):
         embedder.error = unreachable()
 
-    with pytest.raises(EndpointUnreachable):
-        indexer.reembed(stop)
+    refused(EndpointUnreachable, "refused the connection", indexer.reembed, stop)
     embedder.error = None
 
 
@@ -201,8 +200,7 @@ def test_a_switch_that_was_broken_off_is_completed_by_whoever_embeds_next(memory
     states = memory.vectors
     memory.put("waits")
     monkeypatch.setattr(states, "_complete_switch", lambda spaces: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        Indexer(memory.vectors, NEW).reembed()
+    refused(ZeroDivisionError, "division", Indexer(memory.vectors, NEW).reembed)
     monkeypatch.undo()
     assert (memory.vectors.claim().name, memory.best("text 3", NEW)) == (NEW.name, ("text 3", 1))
     memory.put("more")

@@ -157,6 +157,5 @@ def test_impossible_changes_are_refused_and_change_nothing(memory):
     for record, change, error in TABLES["record, change, error"]:
         with pytest.raises(getattr(errors, error)):
             memory.update({"fact": fact.id, "": None}.get(record, record), **literal_eval(change))
-    with pytest.raises(NotFound):
-        memory.update("m", text="x", user_id="ben")
+    refused(NotFound, "'ben' has nothing", memory.update, "m", text="x", user_id="ben")
     assert (memory.get("m"), memory.facts("edge-02")) == (said, [fact])

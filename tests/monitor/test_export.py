@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 import pytest
+from refusing import refused
 from tables import read_tables
 
 from jiyi.errors import MissingExtra
@@ -100,8 +101,7 @@ def test_prometheus_reads_how_the_background_reader_stands():
 def test_nothing_seen_gives_no_text_and_a_missing_package_is_named(monitor, monkeypatch):
     assert prometheus_text(ContextMonitor()) == ""
     monkeypatch.setitem(sys.modules, "opentelemetry.metrics", None)
-    with pytest.raises(MissingExtra, match=r'pip install "jiyi\[otel\]"'):
-        otel_metrics(monitor, None)
+    refused(MissingExtra, r'pip install "jiyi\[otel\]"', otel_metrics, monitor, None)
 
 
 def test_what_is_not_known_has_no_sample(window_of):

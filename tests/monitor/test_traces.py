@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from other_processes import run_apart
+from refusing import refused
 
 import jiyi
 from jiyi.errors import NotFound
@@ -92,8 +93,7 @@ def test_no_words_unless_asked_for(memory, spans, monkeypatch):
         saved = memory.save_message("s", role="user", content=SECRET)
         memory.search("harbour gate 4711")
         memory.build_context("t", "harbour gate 4711?")
-        with pytest.raises(NotFound, match="4711"):
-            memory.forget(ids="4711")
+        refused(NotFound, "4711", memory.forget, ids="4711")
         memory.forget(ids=saved.id)
         return "".join(span.to_json() for span in spans())
 
@@ -109,8 +109,7 @@ def test_no_words_unless_asked_for(memory, spans, monkeypatch):
 
 
 def test_an_error_is_told_by_its_class_and_raised_as_it_is(memory, spans):
-    with pytest.raises(NotFound):
-        memory.forget(ids="nowhere")
+    refused(NotFound, "nowhere", memory.forget, ids="nowhere")
     (span,) = spans()
     assert (span.status.status_code, span.status.description) == (trace.StatusCode.ERROR, None)
     assert dict(span.attributes) == {"gen_ai.operation.name": "delete_memory", "error.type": "NotFound"}

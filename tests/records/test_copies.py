@@ -3,27 +3,18 @@
 import copy
 import pickle
 from dataclasses import asdict
-from datetime import UTC, datetime
 
 import pytest
+from samples import ANA, START, full
 
-from jiyi.records import Budget, Episode, Fact, Hit, Knowledge, Message, Query, Scope, Step, Task
+from jiyi.records import Budget, Hit, Query
 
-SCOPE = Scope(user_id="ana", session_id="s")
-NOW = datetime(2026, 3, 4, tzinfo=UTC)
-CALL = {"id": "c", "type": "function", "function": {"name": "shell", "arguments": "{}"}}
-STEP = Step(scope=SCOPE, task_id="t", description="look")
+OF_EVERY_KIND = full("hi")
 RECORDS = [
-    Message(role="user", content="hi"),
-    Message.from_openai({"role": "assistant", "content": None, "tool_calls": [CALL], "refusal": None}),
-    STEP,
-    Task(scope=SCOPE, request="mend", started_at=NOW, updated_at=NOW, steps=(STEP,)),
-    Episode(scope=SCOPE, trigger_summary="alert", outcome="success", created_at=NOW),
-    Knowledge(scope=SCOPE, topic="disks", content="clean", created_at=NOW, updated_at=NOW),
-    Fact(scope=SCOPE, subject="edge-02", predicate="port", object="8444", created_at=NOW, sources=("m",)),
+    *OF_EVERY_KIND,
     Budget(max_input_tokens=100),
-    Query(scope=SCOPE, text="x", as_of=NOW, fact_status=("active",), sources=("m",)),
-    Hit(record=Message(role="user", content="hi"), kind="message", score=1.0),
+    Query(scope=ANA, text="x", as_of=START, fact_status=("active",), sources=("m",)),
+    Hit(record=OF_EVERY_KIND[0], kind="message", score=1.0),
 ]
 
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusing import refused
 from tables import each, read_tables
 
 from jiyi.errors import BadBudget, BadMessage, InputError, NaiveDatetime
@@ -177,7 +178,6 @@ def test_what_is_too_deep_or_too_long_to_be_written_is_refused_in_short():
     for _ in range(5_000):
         deep = [deep]
     for role, told in ((deep, "[[[...]]]"), (10**6_000, "a number of 19932 bits"), ("boss", "'boss'")):
-        with pytest.raises(BadMessage, match=re.escape(f"role {told} is not one of")):
-            Message(role=role, content="x")
+        refused(BadMessage, re.escape(f"role {told} is not one of"), Message, role=role, content="x")
     with pytest.raises(BadBudget, match="profile_share=a number of 19932 bits must be"):
         Budget(max_input_tokens=16, profile_share=10**6_000)

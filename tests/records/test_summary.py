@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from refusing import refused
 from tables import literals, read_tables
 
 from jiyi.errors import InputError, NaiveDatetime
@@ -24,8 +25,7 @@ def test_ids_are_new_and_dates_in_utc_and_never_without_a_zone():
     assert one.created_at == moment
     assert one.created_at.tzinfo is UTC
     assert made(covers=()).covers == ()
-    with pytest.raises(NaiveDatetime, match="created_at"):
-        made(created_at=datetime(2026, 3, 1))  # noqa: DTZ001
+    refused(NaiveDatetime, "created_at", made, created_at=datetime(2026, 3, 1))  # noqa: DTZ001
 
 
 @pytest.mark.parametrize(
@@ -36,5 +36,4 @@ def test_ids_are_new_and_dates_in_utc_and_never_without_a_zone():
     ],
 )
 def test_what_could_not_stand_for_messages_is_refused(fields, told):
-    with pytest.raises(InputError, match=told):
-        made(**fields)
+    refused(InputError, told, made, **fields)

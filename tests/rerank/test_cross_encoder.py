@@ -1,9 +1,9 @@
 """The cross-encoder on a tiny model with random weights, made here: its form, not its wisdom."""
 
-import threading
 from pathlib import Path
 
 import pytest
+from at_once import at_once
 from refusing import refused
 
 from jiyi.errors import InputError, RerankError, SettingsError
@@ -82,19 +82,11 @@ def test_any_text_is_accepted_and_long_ones_are_cut(folder):
 
 def test_several_threads_get_what_one_gets(folder):
     reranker = CrossEncoderReranker(folder)
-    expected = {n: reranker.score("port", ["disk " * n, "nginx"]) for n in range(1, 7)}
-    got: dict[int, list[float]] = {}
-    threads = [
-        threading.Thread(target=lambda n=n: got.update({n: reranker.score("port", ["disk " * n, "nginx"])}))
-        for n in expected
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert got.keys() == expected.keys()
-    for n, scores in expected.items():
-        assert got[n] == pytest.approx(scores, abs=1e-5)
+    lists = [["disk " * n, "nginx"] for n in range(1, 7)]
+    expected = [reranker.score("port", texts) for texts in lists]
+    together = at_once(lambda texts: reranker.score("port", texts), lists)
+    for got, scores in zip(together, expected, strict=True):
+        assert got == pytest.approx(scores, abs=1e-5)
 
 
 def test_nothing_is_downloaded_and_a_model_with_several_scores_is_refused(folder, tmp_path, no_network):

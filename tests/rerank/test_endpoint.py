@@ -3,12 +3,12 @@
 import socket
 import threading
 import time
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from refusing import refused
-from scripted_endpoint import Reply
+from scripted_endpoint import Reply, changed
 from scripted_rerank import ScriptedRerank, scores
 
 from jiyi.embeddings import Endpoint
@@ -23,15 +23,7 @@ def make(url: str, *, timeout: float = 5.0, retries: int = 1, **options: Any) ->
     return EndpointReranker("m", endpoint=endpoint, **options)
 
 
-def changed(change: Callable[[list[dict[str, Any]]], Any]) -> Callable[[dict[str, Any]], Any]:
-    """An honest answer whose results went through `change`, in place or returned."""
-
-    def body(asked: dict[str, Any]) -> Any:
-        answer = scores(asked)
-        answer["results"] = change(answer["results"]) or answer["results"]
-        return answer
-
-    return body
+altered = partial(changed, honest=scores, under="results")
 
 
 # --- what is sent, and what comes of a good answer
@@ -148,14 +140,14 @@ def test_texts_are_not_sent_on_to_another_place(status):
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        (changed(lambda found: found[:1]), "2 texts were sent, 1 scores"),
-        (changed(lambda found: found[0].update(index=-1)), "item 0 has a wrong"),
-        (changed(lambda found: found[0].pop("index") and None), "item 0 has a wrong"),
-        (changed(lambda found: found[0].update(relevance_score=None)), "no number but NoneType"),
-        (changed(lambda found: found[0].update(relevance_score="high")), "no number but str"),
-        (changed(lambda found: found[0].update(relevance_score=True)), "no number but bool"),
-        (changed(lambda found: found[0].update(relevance_score=float("nan"))), "not finite"),
-        (changed(lambda found: found[0].update(relevance_score=10**400)), "not finite"),
+        (altered(lambda found: found[:1]), "2 texts were sent, 1 scores"),
+        (altered(lambda found: found[0].update(index=-1)), "item 0 has a wrong"),
+        (altered(lambda found: found[0].pop("index") and None), "item 0 has a wrong"),
+        (altered(lambda found: found[0].update(relevance_score=None)), "no number but NoneType"),
+        (altered(lambda found: found[0].update(relevance_score="high")), "no number but str"),
+        (altered(lambda found: found[0].update(relevance_score=True)), "no number but bool"),
+        (altered(lambda found: found[0].update(relevance_score=float("nan"))), "not finite"),
+        (altered(lambda found: found[0].update(relevance_score=10**400)), "not finite"),
         ({"error": "model is loading"}, "no list under 'results'"),
         (b" " * 10_000_001, "too large, more than 10,000,000 bytes"),
     ],

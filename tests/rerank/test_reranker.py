@@ -5,12 +5,12 @@ import re
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from math import isfinite
 from typing import Any
 
 import numpy as np
 import pytest
+from at_once import at_once
 from refusing import refused
 from scripted_chat import ScriptedChat, answer
 from scripted_endpoint import Reply
@@ -81,8 +81,7 @@ def test_any_text_is_accepted(reranker, text):
 def test_several_threads_get_what_one_gets(reranker):
     lists = [["a line\n" * (i + 1), "one"] for i in range(4)]
     expected = [reranker.score("q", texts) for texts in lists]
-    with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(lambda texts: reranker.score("q", texts), lists))
+    together = at_once(lambda texts: reranker.score("q", texts), lists)
     for found, scores in zip(together, expected, strict=True):
         assert list(found) == pytest.approx(list(scores), abs=1e-3)
 

@@ -6,6 +6,13 @@ from hypothesis import strategies as st
 
 from jiyi.errors import BudgetTooSmall
 from jiyi.short_term import ImportanceSampling, RunningSummary, SlidingWindow, TokenBudget
+from jiyi.text import counter_for
+
+COUNTER = counter_for()
+
+
+def tokens(*messages):
+    return COUNTER.count_all(messages)
 
 
 def newest(talk):

@@ -123,5 +123,4 @@ def test_impossible_limits_are_refused(bad):
         refused(BadBudget, r"max_tokens=.*whole number of tokens", policy, bad)
         with pytest.raises(BadBudget, match=r"budget=.*whole number of tokens"):
             (policy.due if policy is RunningSummary else policy.__call__)(policy(400), [], bad)
-    with pytest.raises(BadBudget):
-        TokenBudget(None)
+    refused(BadBudget, "max_tokens", TokenBudget, None)

@@ -5,18 +5,13 @@ import pytest
 from conversations import assistant, calls, conversations, result, system, user
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from policy_tools import check_limit
+from policy_tools import COUNTER, check_limit, tokens
+from refusing import refused
 
 from jiyi.errors import BudgetTooSmall
 from jiyi.short_term import ImportanceSampling
-from jiyi.text import counter_for
 
-COUNTER = counter_for()
 budgets = st.integers(1, 400)
-
-
-def tokens(*messages):
-    return COUNTER.count_all(messages)
 
 
 def test_the_least_important_leave_first_and_the_reason_says_the_score():
@@ -76,8 +71,7 @@ def test_of_equals_the_oldest_leaves_and_before_anything_else_what_could_never_f
 def test_the_newest_stays_or_it_is_an_error():
     talk = [user("我们决定用 PostgreSQL"), user("嗯 " * 30)]
     assert ImportanceSampling(tokens(talk[1]))(talk).kept == (talk[1],)
-    with pytest.raises(BudgetTooSmall):
-        ImportanceSampling(tokens(talk[1]) - 1)(talk)
+    refused(BudgetTooSmall, "1 more than the budget", ImportanceSampling(tokens(talk[1]) - 1), talk)
     assert ImportanceSampling(tokens(talk[0]), keep_last=False)(talk).kept == (talk[0],)
 
 

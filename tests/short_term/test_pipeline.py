@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from policy_tools import policies
 from refusing import refused
+from session_tools import talk_of
 
 from jiyi.errors import BudgetTooSmall, InputError
 from jiyi.short_term import ImportanceSampling, Kept, Pipeline, RunningSummary, SlidingWindow, TokenBudget
@@ -12,12 +13,8 @@ from jiyi.text import counter_for
 COUNTER = counter_for()
 
 
-def rounds(count):
-    return [m for n in range(count) for m in (user(f"question {n}"), assistant(f"answer {n}"))]
-
-
 def test_policies_decide_from_left_to_right():
-    talk = [system(), *rounds(5)]
+    talk = [system(), *talk_of(5)]
     limit = COUNTER.count_all([talk[0], *talk[-2:]])
     decided = Pipeline(SlidingWindow(3), TokenBudget(limit))(talk)
     assert decided.kept == (talk[0], *talk[-2:])
@@ -42,7 +39,7 @@ def test_without_policies_all_but_the_broken_stays_and_a_message_twice_has_two_p
 
 
 def test_a_pipeline_is_a_policy_and_its_budget_reaches_every_one_in_it():
-    talk = rounds(9)
+    talk = talk_of(9)
     limit = COUNTER.count_all(talk[-2:])
     assert Pipeline(SlidingWindow(5), TokenBudget(10_000))(talk, limit).kept == tuple(talk[-2:])
     inner = Pipeline(SlidingWindow(4))

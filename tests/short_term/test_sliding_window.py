@@ -1,16 +1,13 @@
 from conversations import assistant, calls, check, conversations, must_stay, result, system, user
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from session_tools import talk_of
 
 from jiyi.short_term import SlidingWindow, turns
 
 
 def reasons(decision):
     return [d.reason for d in decision.dropped]
-
-
-def talk_of(count):
-    return [m for n in range(count) for m in (user(f"q{n}"), assistant(f"a{n}"))]
 
 
 def test_keeps_the_last_turns():

@@ -7,6 +7,7 @@ import pytest
 from conversations import user
 from refusing import refused
 from session_tools import NOON, SCOPE, save
+from taken_out import ids
 
 from jiyi.errors import BadQuery, BadScope, InputError, NotFound
 from jiyi.records import Query, Scope
@@ -28,10 +29,6 @@ def fold(summaries, messages, text="they spoke", scope=SCOPE, **fields):
     covers, upto = tuple(m.id for m in messages), messages[-1].seq
     made = Summarized(text=text, covers=covers, upto_seq=upto, method="extractive", **fields)
     return summaries.add(scope, made, after)
-
-
-def ids(records):
-    return [record.id for record in records]
 
 
 def test_versions_build_on_each_other(store, summaries):

@@ -7,6 +7,8 @@ import pytest
 from conversations import assistant, calls, check, conversations, result, system, user
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reading_model import FixedModel
+from refusing import refused
 from tables import each
 
 from jiyi.compression.compressor import Compressed
@@ -142,13 +144,9 @@ def test_a_failure_leaves_everything_as_it_was(previous):
 
 
 def test_a_failed_model_with_the_extractive_way_off_and_on():
-    class Broken:
-        def complete(self, messages, **options):
-            raise LLMError("no key")
-
-    talk, policy = rounds(30), RunningSummary(10**6)
-    assert policy.fold(talk, None, Summarize(Broken(), fallback=False)).kept == tuple(talk)
-    folded = policy.fold(talk, None, Summarize(Broken()))
+    talk, policy, broken = rounds(30), RunningSummary(10**6), FixedModel(LLMError("no key"))
+    assert policy.fold(talk, None, Summarize(broken, fallback=False)).kept == tuple(talk)
+    folded = policy.fold(talk, None, Summarize(broken))
     assert (folded.kept, folded.summary.method) == (tuple(talk[-6:]), "extractive")
     assert folded.note == "the language model failed, so the summary is extractive: no key"
 
@@ -166,12 +164,9 @@ def test_without_a_model_it_works_too_and_what_has_no_words_is_not_lost():
 
 @pytest.mark.parametrize("options", each(at=[0, 1.1, True, "x"], max_messages=[0], keep_turns=[0, 1.5]))
 def test_what_can_be_no_limit_is_refused(options):
-    with pytest.raises(SettingsError):
-        RunningSummary(100, **options)
-    with pytest.raises(BadBudget):
-        RunningSummary(0)
-    with pytest.raises(BadBudget):
-        RunningSummary(100)([], 0)
+    refused(SettingsError, next(iter(options)), RunningSummary, 100, **options)
+    refused(BadBudget, "max_tokens", RunningSummary, 0)
+    refused(BadBudget, "budget", RunningSummary(100), [], 0)
 
 
 @settings(deadline=None)

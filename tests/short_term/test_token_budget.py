@@ -5,20 +5,16 @@ import pytest
 from conversations import assistant, calls, conversations, partners, result, system, user
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from policy_tools import check_limit
+from policy_tools import COUNTER, check_limit, tokens
+from refusing import refused
 from tables import read_tables
 
 from jiyi.errors import BadBudget, BudgetTooSmall
 from jiyi.short_term import TokenBudget
 from jiyi.text import counter_for
 
-COUNTER = counter_for()
 TABLES = read_tables(__file__)
 budgets = st.integers(1, 400)
-
-
-def tokens(*messages):
-    return COUNTER.count_all(messages)
 
 
 def over(limit):
@@ -72,15 +68,13 @@ def test_the_newest_stays_whole_or_it_is_an_error():
     assert TokenBudget(needed - 1, keep_last=False)(talk).kept == (talk[0], talk[1], talk[3])
     talk = [user("a"), calls("x", "y"), result("y"), result("x")]
     assert TokenBudget(tokens(*talk[1:]))(talk).kept == tuple(talk[1:])
-    with pytest.raises(BudgetTooSmall, match="raise the budget"):
-        TokenBudget(tokens(*talk[1:]) - 1)(talk)
+    refused(BudgetTooSmall, "raise the budget", TokenBudget(tokens(*talk[1:]) - 1), talk)
 
 
 def test_nothing_at_all_still_takes_the_opening_of_the_reply():
     opening = COUNTER.count_all(())
     assert TokenBudget(opening)([]).kept == ()
-    with pytest.raises(BudgetTooSmall):
-        TokenBudget(opening - 1)([])
+    refused(BudgetTooSmall, "1 more than the budget", TokenBudget(opening - 1), [])
 
 
 def test_messages_are_counted_once_and_only_within_the_window_and_by_ones_own_counter():

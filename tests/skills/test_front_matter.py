@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusing import refused
 from tables import literals, read_tables
 
 from jiyi.errors import InputError
@@ -30,5 +31,4 @@ def test_any_plain_value_with_a_colon_in_it(word):
     ],
 )
 def test_what_is_refused_says_where(text, complaint):
-    with pytest.raises(InputError, match=complaint):
-        parse_front_matter(text)
+    refused(InputError, complaint, parse_front_matter, text)

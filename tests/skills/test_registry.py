@@ -167,8 +167,7 @@ def test_links_out_of_the_folder_are_refused_and_not_listed(write_skill, tmp_pat
     assert registry.resource("one", "again.md") == "42"
     for name in ("out.md", "outside/secret.md", "examples/out.md"):
         refused(InputError, "leads out", registry.resource, "one", name)
-    with pytest.raises(NotFound):
-        registry.resource("one", "loop.md")
+    refused(NotFound, "loop", registry.resource, "one", "loop.md")
     (folder.parent / "linked").mkdir()
     (folder.parent / "linked" / "SKILL.md").symlink_to(secret)
     assert "leads out" in reasons(SkillRegistry(folder.parent))["linked"]

@@ -4,6 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from at_once import at_once
+from refusing import refused
 from tables import literals, read_tables
 
 from jiyi.embeddings import E5Embedder
@@ -61,8 +62,7 @@ def test_limit_and_order(registry):
     assert [r.score for r in found] == sorted((r.score for r in found), reverse=True)
     assert all(r.score >= 1 for r in found)
     assert Router(registry).route("review the PDF form and the slow database query on docker") == found[:1]
-    with pytest.raises(InputError, match="limit=0"):
-        Router(registry).route("x", limit=0)
+    refused(InputError, "limit=0", Router(registry).route, "x", limit=0)
 
 
 def test_why_names_the_words(registry):
@@ -130,8 +130,7 @@ def test_a_failing_embedder_leaves_words(registry):
     (found,) = router.route("certbot cannot renew the certificate")
     assert found.skill.name == "tls-certificate"
     assert found.why.endswith("the embedder failed: the model is gone")
-    with pytest.raises(EmbeddingError):
-        Router(registry, embedder).prepare()
+    refused(EmbeddingError, "the model is gone", Router(registry, embedder).prepare)
 
 
 def test_each_card_is_embedded_once(registry, write_skill):

@@ -7,6 +7,7 @@ import pytest
 from at_once import at_once
 from hypothesis import given
 from hypothesis import strategies as st
+from refusing import refused
 from tables import literals, read_tables
 
 from jiyi.errors import InputError
@@ -118,8 +119,7 @@ def test_claude_counts_higher_than_gpt_and_special_tokens_and_surrogates_are_tex
 
 @pytest.mark.parametrize("model", ["", "  "])
 def test_empty_model_is_refused(model):
-    with pytest.raises(InputError, match="model is empty"):
-        counter_for(model)
+    refused(InputError, "model is empty", counter_for, model)
 
 
 @pytest.mark.parametrize("fields", [{"encoding": "gpt2"}, {"factor": 0.0}, {"factor": float("nan")}])

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from refusing import refused
 from tables import read_tables
 
 import jiyi
@@ -49,12 +50,9 @@ def test_what_is_wrong_is_said(memory, do, said):
     assert memory.stats() == before
 
 
-def test_a_skill_file_is_named_by_text(open_memory, tmp_path):
-    (tmp_path / "skills" / "one").mkdir(parents=True)
-    (tmp_path / "skills" / "one" / "SKILL.md").write_text("---\nname: one\ndescription: d\n---\nbody")
-    memory = open_memory(skills=[tmp_path / "skills"])
-    with pytest.raises(JiyiError, match=r"name of a file|resource"):
-        memory.open_skill("s", "one", resource=[])
+def test_a_skill_file_is_named_by_text(open_memory, write_skill):
+    memory = open_memory(skills=[write_skill("one").parent])
+    refused(JiyiError, r"name of a file|resource", memory.open_skill, "s", "one", resource=[])
 
 
 def test_errors_of_what_the_caller_passes_in_stay_as_they_are(memory):
@@ -65,12 +63,10 @@ def test_errors_of_what_the_caller_passes_in_stay_as_they_are(memory):
 
     with pytest.raises(ZeroDivisionError):
         memory.flush(fails)
-    with pytest.raises(TypeError, match="colour"):
-        memory.search("x", colour="red")
+    refused(TypeError, "colour", memory.search, "x", colour="red")
 
 
 @pytest.mark.parametrize("part", ["embedder", "clock", "url"])
 def test_a_part_that_is_none_is_refused_when_a_memory_is_opened(tmp_path, part):
     given = {"url": tmp_path / "a.db", "user_id": "ana", "background": False} | {part: {"a": 1}}
-    with pytest.raises(JiyiError, match=r"must be|not dict"):
-        jiyi.open(**given).save_message("s", role="user", content="x")
+    refused(JiyiError, r"must be|not dict", jiyi.open(**given).save_message, "s", role="user", content="x")

@@ -5,20 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 from doing import talk
+from reading_model import FixedModel
 from refusing import refused
 
 from jiyi.compression import PruneTokens
 from jiyi.errors import LLMUnreachable, NotFound
 from jiyi.records import Message
-
-SKILL = """---
-name: {name}
-description: {description}
----
-# {name}
-
-{body}
-"""
 
 
 def returned(memory, name, result, question):
@@ -30,15 +22,13 @@ def returned(memory, name, result, question):
 
 
 @pytest.fixture
-def skills(tmp_path):
+def skills(write_skill):
     for name, description, body in (
         ("restart-nginx", "Restart nginx after a 502 error.", "Run `systemctl restart nginx`."),
         ("write-report", "Write the weekly report for the board.", "Begin with the figures."),
     ):
-        (tmp_path / "skills" / name).mkdir(parents=True)
-        text = SKILL.format(name=name, description=description, body=body)
-        (tmp_path / "skills" / name / "SKILL.md").write_text(text, "utf-8")
-    return tmp_path / "skills"
+        folder = write_skill(name, f"name: {name}\ndescription: {description}", f"# {name}\n\n{body}\n")
+    return folder.parent
 
 
 def test_a_long_conversation_shows_its_summary_and_its_last_turns(memory):
@@ -182,8 +172,7 @@ def test_a_large_tool_output_is_shortened_and_can_be_opened(memory):
     assert page.text.startswith("row 0")
     assert "row 300" not in page.text
     assert memory.open_output(result.id, page.next_offset, max_tokens=200).offset == page.next_offset
-    with pytest.raises(NotFound):
-        memory.open_output("nothing")
+    refused(NotFound, "no message and no step", memory.open_output, "nothing")
 
 
 def test_a_small_tool_output_stays_whole(memory):
@@ -286,15 +275,8 @@ def test_a_small_window_shows_the_weightiest_of_the_summary(memory):
     assert "before 22:00" in window.messages[0]["content"]
 
 
-class Silent:
-    """A language model that never answers."""
-
-    def complete(self, messages, **options):
-        raise LLMUnreachable("nobody answers")
-
-
 def test_a_model_that_fails_is_an_error_by_hand_and_a_note_in_a_window(open_memory):
-    memory = open_memory(llm=Silent())
+    memory = open_memory(llm=FixedModel(LLMUnreachable("nobody answers")))
     talk(memory, 30)
     refused(LLMUnreachable, "nobody answers", memory.summarize_session, "s")
     assert any("nobody answers" in note for note in memory.build_context("s", "?", 3_000).report.notes)

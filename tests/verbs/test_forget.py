@@ -66,8 +66,7 @@ def test_forgetting_takes_what_was_derived_and_brings_it_back(memory, clock):
     clock.forward(days=1)
     assert memory.restore(forgotten_at=receipt.at).counts == {"message": 1, "fact": 1}
     assert memory.history("edge-02") == before
-    with pytest.raises(NotFound):
-        memory.restore(said.id)
+    refused(NotFound, "not in the trash", memory.restore, said.id)
 
 
 def test_another_memory_on_the_same_file_notices(open_memory):
@@ -99,8 +98,7 @@ def test_purged_bytes_are_nowhere(memory, path):
     receipt = memory.forget(MARK, purge=True)
     assert (receipt.counts, receipt.erased) == (tried.counts, receipt.total + 2), "the message and its fact"
     assert marked() == []
-    with pytest.raises(NotFound):
-        memory.restore(forgotten_at=receipt.at)
+    refused(NotFound, "was taken out", memory.restore, forgotten_at=receipt.at)
     assert memory.recent_messages("s") == [kept]
     memory.close()
     assert marked() == []
@@ -114,8 +112,7 @@ def test_everything_of_one_user_is_forgotten_and_nothing_of_another(memory):
     receipt = memory.forget(everything=True)
     assert counts(memory) == {}
     assert memory.stats(user_id="ben") == theirs
-    with pytest.raises(NotFound):
-        memory.restore(forgotten_at=receipt.at, user_id="ben")
+    refused(NotFound, "nothing of 'ben'", memory.restore, forgotten_at=receipt.at, user_id="ben")
     assert memory.restore(forgotten_at=receipt.at).total == receipt.total == 4
 
 
@@ -125,10 +122,8 @@ def test_nobody_reaches_the_records_of_another(memory):
     theirs = memory.stats(user_id="ben")
     for id_ in (said.id, episode.id, memory.facts(user_id="ben")[0].id):
         for reach in (memory.pin, memory.unpin, memory.restore, memory.get):
-            with pytest.raises(NotFound):
-                reach(id_)
-        with pytest.raises(NotFound):
-            memory.forget(ids=id_)
+            refused(NotFound, "'ana'", reach, id_)
+        refused(NotFound, "'ana'", memory.forget, ids=id_)
     assert memory.forget("edge-02").total == 0
     assert memory.forget(session_id="s").total == 0
     assert memory.maintain().gate.total == 0

@@ -168,10 +168,8 @@ def test_what_is_forgotten_comes_back_and_what_is_purged_does_not(memory):
     memory.restore([deep.id])
     assert memory.forget(session_id="s").counts == {"item": 1}
     memory.forget(namespace=("t", "acme"), purge=True)
-    with pytest.raises(NotFound):
-        memory.restore([gone.id])
-    with pytest.raises(NotFound):
-        memory.restore([deep.id])
+    for one in (gone, deep):
+        refused(NotFound, "not in the trash", memory.restore, [one.id])
     assert memory.forget(everything=True).counts == {"item": 1}
     refused(BadQuery, "namespace=", memory.forget, namespace=())
 
@@ -186,8 +184,7 @@ def test_agents_and_users_have_items_of_their_own(memory):
     assert len(memory.items()) == 2
     assert memory.get_item("n", "k", user_id="ben") is None
     assert memory.items(user_id="ben") == []
-    with pytest.raises(NotFound):
-        memory.forget(ids=[own.id], user_id="ben")
+    refused(NotFound, "nothing of 'ben'", memory.forget, ids=[own.id], user_id="ben")
 
 
 REFUSED = [

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from refusing import refused
 
 from jiyi.errors import InputError
 
@@ -22,8 +23,7 @@ def test_facts_keep_metadata_and_later_values_count_and_what_a_message_taught_ha
 
 @pytest.mark.parametrize("metadata", ["crm", {1: "a"}, {"a": float("nan")}, {"a": "\0"}, {"a": "x" * 17_000}])
 def test_metadata_of_a_fact_that_cannot_be_kept_is_refused(memory, metadata):
-    with pytest.raises(InputError, match="metadata"):
-        memory.remember("Ana prefers tea", metadata=metadata)
+    refused(InputError, "metadata", memory.remember, "Ana prefers tea", metadata=metadata)
     assert memory.facts() == []
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 from at_once import at_once
+from refusing import refused
 
 from jiyi.errors import DuplicateId
 
@@ -21,8 +22,7 @@ def test_messages_are_stored_with_all_that_is_known_of_them_one_or_several(memor
     assert saved.tokens > 4
     assert memory.recent_messages("s-42") == [saved]
     assert memory.save_message("s-42", saved) == saved
-    with pytest.raises(DuplicateId):
-        memory.save_message("elsewhere", saved)
+    refused(DuplicateId, "is taken", memory.save_message, "elsewhere", saved)
     call = {"role": "assistant", "content": None, "tool_calls": [CALL]}
     result = {"role": "tool", "tool_call_id": "c1", "content": "ok"}
     saved = memory.save_messages("s", [{"role": "user", "content": "do"}, call, result])

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import islice
 
 import pytest
+from doing import say
 from pydantic import TypeAdapter
 from refusing import refused
 
@@ -27,31 +28,21 @@ def episode(memory, name):
     memory.complete_task(memory.start_task("work", f"job {name}", target=f"t{name}").id)
 
 
-# How a record comes, how the list is read, and what may be forgotten by its id.
+def remembered(subject, predicate, value):
+    return lambda memory, n: memory.remember(
+        subject=subject.format(n), predicate=predicate.format(n), object=value.format(n)
+    )
+
+
+# How a record comes, and how the list is read.
 LISTS = {
-    "sessions": (talk, lambda m, **more: m.sessions(**more), None),
-    "session_messages": (
-        lambda m, n: m.save_message("s", role="user", content=f"word {n}"),
-        lambda m, **more: m.session_messages("s", **more),
-        "ids",
-    ),
-    "tasks": (lambda m, n: m.start_task("s", f"job {n}"), lambda m, **more: m.tasks(**more), "ids"),
-    "episodes": (episode, lambda m, **more: m.episodes(**more), "ids"),
-    "facts": (
-        lambda m, n: m.remember(subject=f"thing {n}", predicate="is", object=f"value {n}"),
-        lambda m, **more: m.facts(**more),
-        "ids",
-    ),
-    "facts about": (
-        lambda m, n: m.remember(subject="edge-01", predicate=f"point {n}", object=f"value {n}"),
-        lambda m, **more: m.facts("the edge-01 gateway", **more),
-        "ids",
-    ),
-    "history": (
-        lambda m, n: m.remember(subject="edge-01", predicate="port", object=f"port {n}"),
-        lambda m, **more: m.history("edge-01", **more),
-        "ids",
-    ),
+    "sessions": (talk, "sessions"),
+    "session_messages": (lambda m, n: say(m, f"word {n}"), "session_messages", "s"),
+    "tasks": (lambda m, n: m.start_task("s", f"job {n}"), "tasks"),
+    "episodes": (episode, "episodes"),
+    "facts": (remembered("thing {}", "is", "value {}"), "facts"),
+    "facts about": (remembered("edge-01", "point {}", "value {}"), "facts", "the edge-01 gateway"),
+    "history": (remembered("edge-01", "port", "port {}"), "history", "edge-01"),
 }
 
 
@@ -70,9 +61,10 @@ def parts(read, limit, meanwhile=lambda: None):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LISTS)
 def test_what_stays_is_seen_once_whatever_comes_and_goes(open_memory, place, name):
-    come, read, forgettable = LISTS[name]
+    come, verb, *about = LISTS[name]
     drawn, clock = random.Random(name), ManualClock()
     memory = open_memory(place, clock=clock)
+    read = partial(getattr(memory, verb), *about)
 
     def add(number):
         clock.forward(seconds=drawn.choice([0, 0, 1]))  # several at one moment
@@ -81,18 +73,18 @@ def test_what_stays_is_seen_once_whatever_comes_and_goes(open_memory, place, nam
     def shake():
         for number in islice(numbers, drawn.randrange(4)):
             add(number)
-        there = [record.id for record in read(memory, limit=1_000) if record.id != "s0"]
+        there = [record.id for record in read(limit=1_000) if record.id != "s0"]
         for gone in drawn.sample(there, k=min(len(there), drawn.randrange(2))):
-            memory.forget(**({"ids": [gone]} if forgettable else {"session_id": gone}))
+            memory.forget(**({"session_id": gone} if name == "sessions" else {"ids": [gone]}))
 
     numbers = iter(range(24, 100))
     for number in range(24):
         add(number)
     clock.forward(seconds=1)
     for limit in (1, 3, 7):
-        before = {record.id for record in read(memory, limit=1_000)}
-        seen = [id_ for part in parts(partial(read, memory), limit, shake) for id_ in part]
-        stayed = before & {record.id for record in read(memory, limit=1_000)}
+        before = {record.id for record in read(limit=1_000)}
+        seen = [id_ for part in parts(read, limit, shake) for id_ in part]
+        stayed = before & {record.id for record in read(limit=1_000)}
         assert len(stayed) > 3
         assert [seen.count(id_) for id_ in stayed] == [1] * len(stayed)
         assert len(seen) == len(set(seen))
@@ -101,14 +93,15 @@ def test_what_stays_is_seen_once_whatever_comes_and_goes(open_memory, place, nam
 
 @pytest.mark.parametrize("name", LISTS)
 def test_parts_together_are_the_whole_list(open_memory, clock, name):
-    come, read, _ = LISTS[name]
+    come, verb, *about = LISTS[name]
     memory = open_memory(clock=clock)
+    read = partial(getattr(memory, verb), *about)
     for number in range(12):
         come(memory, f"{number:02}")
-    whole = [record.id for record in read(memory, limit=100)]
+    whole = [record.id for record in read(limit=100)]
     assert len(whole) >= 12
     for limit in (1, 4, len(whole)):
-        seen = parts(lambda limit=limit, **more: read(memory, **(more | {"limit": limit})), limit)
+        seen = parts(read, limit)
         if name in ("session_messages", "facts", "facts about"):  # each part older than the one before it
             seen.reverse()
         assert [id_ for part in seen for id_ in part] == whole

@@ -35,8 +35,7 @@ def test_a_task_and_its_steps_change_while_it_runs(memory):
     assert "1. [完成] 看最近一小时的日志 -> OOM" in shown
     memory.complete_task(task.id)
     refused(WrongState, "already completed", memory.update_task, task.id, goal="again")
-    with pytest.raises(NotFound):
-        memory.update_task("no-such", goal="x")
+    refused(NotFound, "no-such", memory.update_task, "no-such", goal="x")
     refused(InputError, "nothing to change", memory.update_task, task.id)
 
 
