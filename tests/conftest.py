@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from local_llm import local_llm, local_reranker  # noqa: F401
 from other_processes import hold  # noqa: F401
 from postgres_server import (  # noqa: F401
     IN_MEMORY,

@@ -3,13 +3,10 @@
 from typing import Any
 
 import pytest
-from local_llm import local_llm
 from scripted_chat import ScriptedChat
 from scripted_endpoint import Reply
 
 from jiyi.agent import Agent
-
-__all__ = ["local_llm"]
 
 
 @pytest.fixture

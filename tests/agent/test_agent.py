@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import threading
 import time
 from typing import Any
 
@@ -11,7 +10,7 @@ from refusing import refused
 from scripted_chat import ScriptedChat, answer, call, calls, refuses, says, turn
 from scripted_endpoint import Reply
 
-from jiyi.agent import Action, Agent, Environment, Goal, Limits, action
+from jiyi.agent import Action, Agent, Goal, Limits, action
 from jiyi.errors import InputError, SettingsError
 from jiyi.records import Step
 
@@ -65,15 +64,6 @@ def test_tools_are_called_in_order_and_only_question_and_answer_stay(memory, scr
     assert (episode.outcome, episode.trigger_summary) == ("success", "Is the shop up?")
     assert (episode.outcome_summary, len(episode.steps)) == ("It runs again.", 3)
     assert memory.current_task("s") is None
-
-
-def test_the_next_question_sees_no_scratch(memory, scripted, make_agent):
-    server = scripted(calls(call("shell", {"cmd": "df"})), says("full"), says("yes"))
-    agent = make_agent(server, shell)
-    agent.run("disk?", "s")
-    agent.run("really?", "s")
-    assert "tool" not in [m["role"] for m in server.asked[2]["messages"]]
-    assert "full" in contents(server.asked[2], "assistant")
 
 
 def test_the_text_comes_as_it_is_said(scripted, make_agent):
@@ -252,20 +242,3 @@ def test_a_reply_without_an_end_of_words_is_asked_again_once(scripted, make_agen
     assert (run.stopped, run.answer) == ("failed", "")
     assert "said nothing, twice" in run.reason
     assert "You said nothing" in server.asked[1]["messages"][-1]["content"]
-
-
-def test_actions_run_one_after_the_other_within_their_time(scripted, make_agent):
-    forever = threading.Event()
-
-    @action
-    def hang() -> None:
-        """Hang."""
-        forever.wait(60)
-
-    server = scripted(calls(call("hang"), call("shell", {"cmd": "df"}, "c2")), says("ok"))
-    started = time.monotonic()
-    run = make_agent(server, hang, shell, environment=Environment(seconds=0.2)).run("go", "s")
-    assert time.monotonic() - started < 20
-    assert [s.status for s in run.steps] == ["failed", "completed"]
-    assert "took longer than 0.2 s" in (run.steps[0].result or "")
-    forever.set()

@@ -2,7 +2,6 @@
 
 import pytest
 from scripted_chat import call, calls, delta, refuses, says, streams
-from scripted_endpoint import Reply
 from tables import read_tables
 
 from jiyi.agent import action
@@ -88,12 +87,3 @@ def test_what_was_said_before_the_connection_broke_is_kept(memory, scripted, mak
     assert (run.stopped, run.answer, pieces) == ("failed", "The port is ", ["The port is "])
     assert "broke off" in run.reason
     assert [m.content for m in memory.session_messages("s")] == ["Which port?", "The port is "]
-
-
-def test_nobody_there_at_all(memory, scripted, make_agent):
-    agent = make_agent(scripted(Reply(status=500, body={}), Reply(status=500, body={}), says("here")))
-    assert agent.run("hello?", "s").stopped == "failed"
-    assert agent.resume("s").stopped == "failed"
-    assert agent.resume("s").answer == "here"
-    assert [m.content for m in memory.session_messages("s")] == ["hello?", "here"]
-    assert memory.tasks() == []

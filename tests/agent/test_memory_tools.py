@@ -126,19 +126,6 @@ def test_plans_are_steps_of_the_task(memory, use):
     assert left == {"look": "completed", "mend": "completed", "restart": "failed", "tell Ana": "failed"}
 
 
-def test_messages_that_were_shortened_can_be_opened(memory, use):
-    memory.save_message("old", role="user", content="字" * 3_000, id="m-1")
-    first, end, none = use(
-        ("open_output", {"id": "m-1"}),
-        ("open_output", {"id": "m-1", "offset": 9_000}),
-        ("open_output", {"id": "m-404"}),
-    )
-    assert first.startswith("characters 0 to ")
-    assert first.count("字") >= 200
-    assert "from 0 to 3000" in end
-    assert "there is no output m-404" in none
-
-
 def test_skills_are_offered_where_the_memory_has_them(write_skill, open_memory, use):
     folder = write_skill("restart-nginx", body="First drain the node.", hosts_md="edge-01 and edge-02")
     memory = open_memory(skills=[str(folder.parent)])

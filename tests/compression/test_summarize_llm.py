@@ -2,7 +2,6 @@
 
 import pytest
 from conversations import user
-from local_llm import local_llm
 from reading_model import FixedModel
 from refusing import refused
 from scripted_chat import ScriptedChat, answer, refuses, says
@@ -12,10 +11,7 @@ from tables import read_tables
 from jiyi.compression.summarize import Summarize
 from jiyi.errors import LLMError, LLMUnreachable
 from jiyi.records import Message, ToolCall
-from jiyi.short_term import RunningSummary
 from jiyi.text import counter_for
-
-__all__ = ["local_llm"]
 
 COUNTER = counter_for()
 
@@ -168,22 +164,3 @@ def test_any_error_of_a_model_from_outside_is_an_llm_error():
     broken = FixedModel(KeyError("choices"))
     refused(LLMError, "KeyError", Summarize(broken, fallback=False), TALK, previous="")
     assert Summarize(broken)(TALK, previous="").method == "extractive"
-
-
-@pytest.mark.slow
-def test_a_real_model_folds_a_session(summarize, request):
-    url = request.getfixturevalue("local_llm")
-    talk = [user(f"the gateway edge-{n} answers on port {8000 + n}", seq=n) for n in range(24)]
-    write = summarize(
-        url, timeout=240.0, max_tokens=60, input_tokens=1_000, thinking_tokens=0, fallback=False
-    )
-    policy = RunningSummary(100_000, max_messages=10)
-    first = policy.fold(talk[:12], None, write)
-    assert first.changed, first.note
-    assert (first.kept, first.summary.method) == (tuple(talk[9:12]), "llm")
-    second = policy.fold([*first.kept, *talk[12:]], first.summary, write)
-    assert second.changed, second.note
-    assert second.summary.upto_seq == 20
-    for one in (first.summary, second.summary):
-        assert 0 < one.tokens == COUNTER.count_text(one.text) <= 60
-        assert one.text.startswith("- ")

@@ -183,15 +183,6 @@ def test_an_empty_memory_and_an_empty_question(store):
     assert not found.text.any()
 
 
-def test_unknown_words_are_terms_too_and_the_rarest(store):
-    store.put([message("disk", id="d"), message("disk full", id="f")])
-    found = ask(store, "disk full unheard")
-    assert found.terms == ("disk", "full", "unheard")
-    assert sorted(found.idf) == list(found.idf)
-    assert [word > 0 for word in rows_of(found)["f"].words] == [True, True, False]
-    assert found.text == pytest.approx(found.words @ found.idf)
-
-
 def test_of_a_question_with_very_many_terms_the_ends_count(store):
     records = store.put([message(f"w{i}", id=f"{i}") for i in (0, 127, 128, 171, 172, 299)])
     question = " ".join(f"w{i}" for i in range(300))

@@ -197,18 +197,3 @@ def test_it_is_no_record_for_the_trash(every):
     with pytest.raises(BadQuery, match="summary cannot be taken out"):
         every.trash.discard(ANA, [("summary", standing.id)], reason="x", at=START)
     refused(BadQuery, "amend one of", every.store.amend, ANA, "summary", [])
-
-
-@pytest.mark.slow
-def test_ten_thousand_messages_in_three_hundred_versions(store):
-    said = [id_ for n in range(20) for id_ in ids(store.put([message(f"m{i}") for i in range(n, n + 500)]))]
-    standing = None
-    with store.transaction():
-        for n in range(300):
-            part = said[n * 10_000 // 300 : (n + 1) * 10_000 // 300]
-            (standing,) = store.put([summary(standing, part, n, "long text " * 200)])
-    assert find(store, newest_first=True, limit=1) == [standing]
-    assert [s.version for s in find(store, ANA, sources=(said[5_000],))] == [151]
-    assert sum(len(s.covers) for s in find(store)) == 10_000
-    assert store.delete(Query(scope=S, kinds=("summary",), limit=1_000)) == {"summary": 300}
-    assert find(store, ANA, sources=(said[5_000],)) == []

@@ -26,17 +26,6 @@ def test_any_word_is_enough_in_chinese_and_english(store):
     assert set(found(store, "证书 certificate 磁盘 502")) == {"zh", "en", "mixed"}
 
 
-def test_the_better_match_comes_first_and_scores_fall(store):
-    store.put([message(f"filler number {i}", id=f"f{i}") for i in range(30)])
-    tale = "the disk and a long tale of other things that happened that day"
-    store.put([message("disk disk disk full", id="best"), message(tale, id="worse"), message("nothing")])
-    assert found(store, "disk full") == ["best", "worse"]
-    best, worse = store.match(Query(scope=ANA, text="disk full")).text[:2]
-    assert best > worse > 0
-    assert found(store, "filler", limit=4, kinds=("message",)) != []
-    assert len(found(store, "filler", limit=4)) == 4
-
-
 @pytest.mark.parametrize("text", ["", " \n", "!?…", "\0", "\ud800", '"', "AND", "NOT OR", "*", "owner:u1"])
 def test_no_text_breaks_the_search(store, text):
     store.put([message("plain words", id="p")])

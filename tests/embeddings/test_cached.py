@@ -47,12 +47,6 @@ def test_only_misses_are_sent_on_once_under_the_name_and_size_of_the_inner_one(i
     refused(InputError, "list of texts", cached.embed, "bare", "query")
 
 
-def test_kinds_are_kept_apart(inner, cached):
-    query, passage = cached.embed(["a"], "query"), cached.embed(["a"], "passage")
-    assert len(inner.sent) == 2
-    assert not np.allclose(query, passage)
-
-
 def test_the_longest_unused_is_forgotten_first_and_a_larger_call_answered_whole(inner):
     cached = CachedEmbedder(inner, size=2)
     for text in ("a", "b", "a", "c"):

@@ -3,9 +3,6 @@
 from functools import partial
 
 import pytest
-from local_llm import local_llm
-
-__all__ = ["local_llm"]
 
 KEY = "sk-very-secret-0123456789"
 

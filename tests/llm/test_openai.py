@@ -157,13 +157,6 @@ def test_pauses_grow_and_the_time_limit_holds_over_all_tries(make):
     assert len(server.asked) < 4
 
 
-def test_a_pause_longer_than_the_time_there_is_is_not_begun(make):
-    with ScriptedChat(Reply(status=429, body={}, headers={"Retry-After": "60"})) as server:
-        started = time.monotonic()
-        refused(LLMUnreachable, "HTTP 429", make(server.url, time_limit=40).complete, HELLO)
-        assert time.monotonic() - started < 20
-
-
 @pytest.mark.slow
 def test_an_answer_that_never_ends_is_left_alone(make):
     with ScriptedChat(*[Reply(body=b" " * 1_000, drip=0.05)] * 9) as server:

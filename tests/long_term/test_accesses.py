@@ -187,16 +187,3 @@ def test_a_search_waits_for_nobody_who_writes(open_memory, hold):
     release()
     memory.close()
     assert open_memory().get(past.id).access_count >= 5
-
-
-def test_what_a_memory_returned_is_counted_when_it_is_closed(open_memory):
-    memory = open_memory()
-    tasks = (memory.start_task("s", request) for request in ("restart nginx", "water the plants"))
-    past, other = (memory.complete_task(task.id, summary="ok") for task in tasks)
-    memory.flush()
-    assert [found.id for found in memory.search_episodes("nginx", limit=1)] == [past.id]
-    memory.close()
-    memory = open_memory()
-    assert memory.get(past.id).access_count == 1
-    assert memory.get(past.id).last_accessed_at >= past.created_at
-    assert memory.get(other.id).access_count == 0

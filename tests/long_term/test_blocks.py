@@ -80,17 +80,13 @@ def test_a_lesson_is_shown_in_whole_sentences(recall, keep, longest):
     assert longest == 5 or COUNT(block.text) <= longest
 
 
-def test_old_system_prompts_and_the_question_itself_are_not_recalled(recall, keep):
-    keep([message("disk rules", role="system", id="sys"), message("disk?", id="q"), message("disk", id="a")])
+def test_old_system_prompts_and_the_question_itself_are_not_recalled_nor_come_in_beside_a_hit(recall, keep):
+    rules = [message(text, role="system") for text in ("disk rules", "Greet with: how may I help?")]
+    keep([*rules, message("disk?", id="q", at=1), message("disk", id="a", at=2)])
     assert [b.source_id for b in recalled(recall, "disk", without="q").blocks] == ["a"]
     for nothing_asked in ("  ", "hi!", "thanks, great", "你好"):
         assert recalled(recall, nothing_asked) == Recalled()
     assert recalled(recall, "sure?") != Recalled()
-
-
-def test_an_old_system_prompt_comes_in_beside_no_hit(recall, keep):
-    keep([message("Greet with: how may I help?", role="system"), message("disk full", id="a", at=1)])
-    assert [b.source_id for b in recalled(recall, "disk").blocks] == ["a"]
 
 
 def test_notes_of_a_failing_embedder_reach_the_window_once(store, recall, embedder):

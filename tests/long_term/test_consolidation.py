@@ -282,13 +282,6 @@ def test_any_mix_is_consolidated_once_and_then_stable(tmp_path_factory, mix):
     database.close()
 
 
-def test_odd_texts_are_consolidated_too(store, consolidation):
-    odd = ["\0", "broken \ud83d", "'); DROP TABLE messages; --", "x" * 3_000, "的", "!!!"]
-    for number, name in enumerate(odd):
-        store.put([episode(f"{number}-{n}", name, n, trigger=name, steps=[name]) for n in range(3)])
-    assert (consolidation.run(ANA).episodes, len(knowledge_of(store))) == (18, len(odd))
-
-
 def test_two_are_too_few_and_wait_unless_another_number_is_chosen(store, vectors, consolidation):
     store.put([*nginx(1, 2), episode("o1", "edge-02"), episode("o2", "edge-03"), episode("o3", "edge-04")])
     receipt = consolidation.run(ANA)

@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 from consolidation_tools import ANA, START, episode, knowledge_of, unconsolidated
-from local_llm import local_llm
 from reading_model import FixedModel
 from scripted_chat import ScriptedChat, answer, refuses, says
 from scripted_endpoint import Reply
@@ -15,8 +14,6 @@ from tables import read_tables
 from jiyi.long_term.consolidation.consolidation import Consolidation
 from jiyi.testing import ManualClock
 from jiyi.text import counter_for
-
-__all__ = ["local_llm"]
 
 LESSON = {
     "topic": "Restarting nginx",
@@ -126,14 +123,6 @@ def test_a_long_group_is_shown_in_part_and_counted_whole(store, run):
     assert f"The newest {shown} of the 300 records" in prompt
     assert group.note == f"shown the newest {shown} of 300 episodes"
     assert len(knowledge_of(store)[0].source_episodes) == 300
-
-
-def test_a_bad_answer_may_be_mended_once(store, run):
-    store.put(nginx(1, 2, 3))
-    with ScriptedChat(says("I think it is the port."), says(GOOD)) as server:
-        receipt = run(server.url)
-        assert len(server.asked) == 2
-    assert receipt.methods == {"llm": 1}
 
 
 BAD = {

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import random
-import threading
 import time
 from dataclasses import replace
 from datetime import timedelta
@@ -200,20 +199,3 @@ def test_the_write_lock_is_left_free_for_longer_than_a_waiter_sleeps(full, datab
     assert max(machine.held) <= 1.2, "of two seconds of patience"
     assert min(machine.free) > 0.1
     impatient.close()
-
-
-def test_writers_beside_it_need_not_wait_long(full, path):
-    """The lock is free between batches: a writer with two seconds of patience never gives up."""
-    gates, writers = SqliteDatabase(path, lock_timeout=60), SqliteDatabase(path, lock_timeout=2)
-    worker = threading.Thread(target=run, args=(gates,), kwargs={"batch": 1})
-    worker.start()
-    store, written = Store(writers), 0
-    while worker.is_alive() and written < 500:
-        store.put([episode(id=f"new{written}", at=99 * 86_400, pinned=True)])
-        written += 1
-        time.sleep(0.005)
-    worker.join(120)
-    assert written > 1
-    assert store.count(Query(scope=ANA, kinds=("episode",)))["episode"] >= written
-    gates.close()
-    writers.close()

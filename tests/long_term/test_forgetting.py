@@ -117,10 +117,3 @@ def test_unknown_ids_are_refused_and_nothing_changes(memory):
     assert [m.id for m in memory.find("message")] == [known.id]
     memory.forget(ids=[known.id])
     refused(NotFound, "restore or purge", memory.forget, ids=[known.id])
-
-
-@pytest.mark.slow
-def test_a_receipt_names_a_thousand_and_counts_all(memory):
-    many = [memory.say(f"w{n}", learn=False) for n in range(1_050)]
-    receipt = memory.forget(scope=ANA.in_session("s"))
-    assert (receipt.counts, len(receipt.items)) == ({"message": len(many)}, 1_000)

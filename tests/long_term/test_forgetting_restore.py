@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from refusing import refused
 
 from jiyi.errors import BadQuery, NotFound
-from jiyi.records import Query, Scope
+from jiyi.records import Scope
 from jiyi.storage import SqliteDatabase
 
 __all__ = ["memory"]
@@ -83,16 +83,6 @@ def test_whatever_is_forgotten_and_in_whatever_order_it_comes_back(tmp_path_fact
         else:
             assert after[key] == record
     database.close()
-
-
-def test_messages_return_to_their_places(memory):
-    said = [memory.say(f"第 {n} 句", at=n, learn=False) for n in range(5)]
-    memory.forget(ids=[said[1].id, said[3].id])
-    memory.say("后来", at=9, learn=False)
-    memory.restore(ids=[said[3].id, said[1].id])
-    in_order = memory.store.find(Query(scope=ANA.in_session("s"), kinds=("message",), limit=10))
-    assert [m.text for m in in_order] == [*(m.text for m in said), "后来"]
-    assert memory.words_found("第 1 句", "message")
 
 
 def test_an_id_brings_its_pair_and_what_rests_on_it_and_nothing_else(memory):

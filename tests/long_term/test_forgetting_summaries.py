@@ -53,23 +53,6 @@ def test_summaries_of_the_session_and_of_each_agent_by_what_they_cover(memory):
     assert of_agent[0].scope == OPS
 
 
-def test_with_a_tool_result_the_call_goes_and_what_covers_it(memory):
-    memory.say("hi", learn=False)
-    call = memory.call("c1", at=1)
-    result = memory.answer("c1", "secret", at=2)
-    memory.fold(call)
-    memory.fold(result)
-    assert memory.forget(ids=[result.id]).counts == {"message": 2, "summary": 2}
-
-
-def test_by_words_and_by_filters(memory):
-    _, made = folded(memory)
-    assert memory.forget(query=words("word3")).counts == {"message": 1, "summary": 1}
-    receipt = memory.forget(query=Query(scope=ANA, until=NOON + timedelta(minutes=1, seconds=30)))
-    assert receipt.counts == {"message": 2, "summary": 3}
-    assert {item.id for item in receipt.items if item.kind == "summary"} == {s.id for s in made[:3]}
-
-
 def test_words_are_looked_for_in_summaries_of_messages_that_left_otherwise(memory):
     said = [memory.say(text, at=n, learn=False) for n, text in enumerate(["port 8443", "口令 xyzzy", "bye"])]
     texts = ("端口", "端口，口令 xyzzy", "a summary")
@@ -114,15 +97,6 @@ def test_a_session_of_which_only_the_summary_is_left(memory):
     assert receipt.counts == {"summary": 2}
     assert ("summary", made[0].id) in reasons(receipt)
     assert memory.find("summary") == []
-
-
-def test_a_whole_agent(memory):
-    said = memory.say("hi", scope=OPS, learn=False)
-    other = memory.say("ho", at=1, learn=False)
-    kept = memory.fold(other, scope=S)
-    memory.fold(said, scope=OPS)
-    assert memory.forget(scope=Scope(user_id="ana", agent_id="ops")).counts == {"message": 1, "summary": 1}
-    assert (memory.find("summary"), memory.find("message")) == ([kept], [other])
 
 
 def test_by_its_own_id(memory):

@@ -11,12 +11,10 @@ from embedders import Moody, unreachable
 from refusing import refused
 from samples import ANA, message
 
-from jiyi.embeddings import E5Embedder
-from jiyi.errors import Closed, EmbedderMismatch, EmbeddingError, EndpointUnreachable
+from jiyi.errors import Closed, EmbeddingError, EndpointUnreachable
 from jiyi.long_term import Indexer
 from jiyi.records import Query
 from jiyi.storage import SqliteDatabase, SqliteVectors, Store
-from jiyi.testing import HashEmbedder
 
 
 class Setup:
@@ -167,23 +165,6 @@ def test_close_ends_the_worker_and_leaves_the_rest_pending(make, one):
     assert make().indexer.flush() == 1
 
 
-def test_another_embedder_is_refused_and_reembed_binds_it(one):
-    one.put("a", "b")
-    one.indexer.flush()
-    other = Indexer(one.vectors, HashEmbedder(dims=32))
-    one.put("c")
-    refused(EmbedderMismatch, "jiyi reembed", other.flush)
-    assert one.pending() == 1
-    assert other.reembed() == 3
-    assert one.pending() == 0
-    one.put("d")
-    refused(EmbedderMismatch, "hash:32", one.indexer.flush)
-    other.start()
-    other.notify()
-    wait_until(lambda: one.pending() == 0)
-    other.close()
-
-
 def test_a_repeated_text_is_embedded_once_and_the_longest_come_first(one):
     texts = ["ok", "a much longer text", "ok", "a longer text", "ok", "a much longer text"]
     one.put(*texts, "")
@@ -208,24 +189,6 @@ def test_batches_grow_where_it_goes_fast_and_shrink_where_it_does_not(one, monke
 
     one.indexer.flush(told)
     assert (pieces[:7], sum(pieces)) == ([8, 16, 32, 32, 32, 16, 32], 200)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("threads", [2, 5])
-def test_vectors_do_not_depend_on_the_number_of_threads(path, tmp_path, threads):
-    texts = [f"note {i}: " + "the gateway answered 网关超时 " * (i % 5) for i in range(12)]
-    found = []
-    for name, number in (("one.db", 1), ("several.db", threads)):
-        one = Setup(tmp_path / name, E5Embedder(threads=number))
-        one.store.put([message(text, id=f"m{i}") for i, text in enumerate(texts)])
-        one.indexer.flush()
-        with one.database.read() as db:
-            query = "SELECT id, vector FROM vectors JOIN documents USING (doc) ORDER BY id, part"
-            found.append(db.raw.execute(query).fetchall())
-        one.indexer.close()
-        one.database.close()
-    assert len(found[0]) == len(texts)
-    assert found[0] == found[1]
 
 
 def test_long_texts_get_several_vectors_and_tool_output_one(one):

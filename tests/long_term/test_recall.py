@@ -1,6 +1,6 @@
 """Recall: words, meaning and what stands around, all kinds in one ranking, within one scope."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from recalling import search, talk, texts
@@ -9,10 +9,9 @@ from samples import ANA, START, episode, knowledge, message, task
 from tables import read_tables
 
 from jiyi.embeddings import E5Embedder
-from jiyi.errors import BadQuery, NaiveDatetime
+from jiyi.errors import BadQuery
 from jiyi.long_term import Indexer, Recall
 from jiyi.records import Query, Scope
-from jiyi.testing import ManualClock
 
 TABLES = read_tables(__file__)
 
@@ -68,13 +67,6 @@ def test_limit_and_order(recall, keep):
     assert len(search(recall, "disk report", limit=500)) == 60
 
 
-def test_shares_explain_scores(store, recall, keep):
-    store.put([message(f"disk report number {i}", importance=i / 9, pinned=i == 4) for i in range(10)])
-    keep([knowledge("disks fail", confidence=0.9)])
-    for hit in search(recall, "disk report 4", limit=20):
-        assert sum(hit.why.values()) == pytest.approx(hit.score, abs=0.01)
-
-
 @pytest.mark.parametrize("limit", [1, 10])
 def test_a_word_only_one_record_has_brings_it_first(store, recall, keep, limit):
     store.put([message(f"what was the error of the gateway yesterday, take {i}") for i in range(60)])
@@ -117,15 +109,6 @@ def test_what_was_said_long_after_the_question_counts_for_little(recall, keep):
     keep([message("the port is 8443", id="old"), message("the port is 9443", at=10 * 86_400, id="new")])
     assert search(recall, "which port", asked_at=START + timedelta(days=1))[0].id == "old"
     assert search(recall, "which port", asked_at=START + timedelta(days=20))[0].id == "new"
-
-
-def test_without_a_time_it_is_asked_now(store, vectors, embedder, keep):
-    keep([message("lunch was soup", id="1"), message("lunch was rice", at=86_400, id="2")])
-    recall = Recall(store, vectors, embedder, clock=ManualClock(START + timedelta(days=3)))
-    assert "in_time" not in search(recall, "lunch yesterday?")[0].why
-    assert search(recall, "lunch two days ago?")[0].why["in_time"] > 0
-    with pytest.raises(NaiveDatetime):
-        search(recall, "lunch", asked_at=datetime(2026, 3, 1))  # noqa: DTZ001
 
 
 def test_pinned_important_and_certain_records_win_ties(store, recall, keep):

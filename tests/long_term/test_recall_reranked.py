@@ -1,8 +1,5 @@
 """A second look at the first candidates: it reorders them, or leaves them as they were and says so."""
 
-import threading
-import time
-
 import pytest
 from embedders import unreachable
 from recalling import search, texts
@@ -114,25 +111,6 @@ def test_a_failing_or_nonsensical_reranker_changes_nothing(reports, keep, recall
     (note,) = found.notes
     assert note.startswith("not reranked, own ")
     assert says in note
-
-
-def test_too_many_or_too_few_scores_are_nonsense(reports, recall, reranked):
-    own = Own(len)
-    own.score = lambda query, texts: [1.0]
-    found = search(reranked(own), "disk report")
-    assert texts(found) == texts(search(recall, "disk report"))
-    assert "1 scores came back" in found.notes[0]
-
-
-def test_a_slow_reranker_is_not_waited_for(reports, recall, reranked):
-    gate = threading.Event()
-    slow = reranked(Own(lambda text: float(gate.wait(60))), seconds=0.1)
-    began = time.monotonic()
-    found = search(slow, "disk report")
-    assert time.monotonic() - began < 20
-    gate.set()
-    assert texts(found) == texts(search(recall, "disk report"))
-    assert "took longer than 0.1 s" in found.notes[0]
 
 
 def test_where_nothing_is_found_nobody_is_asked(recall, reranked):

@@ -103,13 +103,3 @@ def test_no_message_is_shown_twice_and_each_is_near_its_hit(store, lengths, step
         places = [m.seq for m in hit.around]
         assert places == sorted(places)
         assert all(m.scope == hit.record.scope and abs(m.seq - hit.record.seq) <= steps for m in hit.around)
-
-
-def test_a_session_ends_where_it_ends(store):
-    said = talk(store, 4)
-    talk(store, 4, "t")
-    assert around(store, hits(said[0]), 2) == [["s1", "s2"]]
-    assert around(store, hits(said[3]), 2) == [["s1", "s2"]]
-    assert around(store, hits(said[1]), 1_000) == [["s0", "s2", "s3"]]
-    (alone,) = talk(store, 1, "u")
-    assert around(store, hits(alone), 5) == [[]]

@@ -252,15 +252,3 @@ def test_reset_forgets_all(monitor, window_of):
     assert (found.windows, found.replies, found.steps, found.judged) == (0, 1, 0, 0)
     assert monitor.drift("s") is None
     assert monitor.task_types == ("",)
-
-
-def test_windows_of_a_real_memory(memory):
-    monitor = ContextMonitor()
-    memory.save_message("old", role="user", content="the gateway listens on 8443")
-    for question in ("which port has the gateway?", "where does the gateway listen?"):
-        monitor.window(memory.build_context("s", question, 500), session_id="s", milliseconds=1.0)
-    found = monitor.gauges()
-    assert found.windows == 2
-    assert 0 < found.tokens.p50 <= 500
-    assert found.sections["recalled"] > 0
-    assert found.sections["input"] > 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from refusing import refused
-from scripted_chat import ScriptedChat, answer, refuses, says
+from scripted_chat import ScriptedChat, answer, says
 from tables import literals, read_tables
 
 from jiyi.errors import InputError, LLMError, RerankError, SettingsError
@@ -108,15 +108,6 @@ def test_an_answer_that_does_not_fit_is_mended_or_an_error(llm_at, bad):
             LLMReranker(llm).score("q", ["a", "b"])
     assert isinstance(caught.value.__cause__, LLMError)
     assert len(server.asked) == 4
-
-
-def test_a_model_that_cannot_be_asked_is_an_error_and_a_note(llm_at):
-    with ScriptedChat(*[refuses("bad key", status=401)] * 2) as server:
-        llm = llm_at(server.url)
-        refused(RerankError, "check api_key", LLMReranker(llm).score, "q", ["a"])
-        found = rerank(LLMReranker(llm), "q", ["a"], time_limit=10)
-    assert found.scores is None
-    assert "llm:openai:m failed: the language model gave no scores" in found.note
 
 
 # --- a real model

@@ -7,7 +7,7 @@ from conversations import assistant, user
 from session_tools import SCOPE, save, talk_of
 
 from jiyi.compression.summarize import Summarize
-from jiyi.records import Message, Query
+from jiyi.records import Message
 from jiyi.short_term import RunningSummary, ShortTermMemory
 from jiyi.short_term.summaries import Summaries, SummaryState, SummaryUpdater
 
@@ -103,32 +103,3 @@ def test_a_long_conversation_is_folded_in_pieces_none_of_them_skipped(store):
 def test_a_turn_longer_than_a_piece_is_folded_whole(store):
     save(store, user("go"), *(assistant(f"step {i}") for i in range(900)), *talk_of(5))
     assert folding(store).fold(SCOPE).summary.upto_seq == 900 + 4
-
-
-def test_a_message_forgotten_meanwhile_is_in_no_summary(store):
-    save(store, *talk_of(30))
-
-    class Forgetting:
-        def __call__(self, given, **options):
-            made = Summarize(max_tokens=120)(given, **options)
-            store.delete(Query(scope=SCOPE, kinds=("message",), ids=(given[0].id,)))
-            return made
-
-    standing = folding(store, Forgetting()).fold_if_due(SCOPE, recent(store), WIDE)
-    assert (standing.summary, standing.step) == (None, None)
-    assert "changed meanwhile" in standing.notes[0]
-
-
-def test_of_two_that_fold_at_once_one_summary_is_left(store):
-    save(store, *talk_of(30))
-    other = folding(store)
-
-    class Slow:
-        def __call__(self, given, **options):
-            if Summaries(store).latest(SCOPE) is None:
-                other.fold(SCOPE)
-            return Summarize(max_tokens=120)(given, **options)
-
-    standing = folding(store, Slow()).fold(SCOPE)
-    assert [v.version for v in Summaries(store).versions(SCOPE)] == [1]
-    assert standing.summary == Summaries(store).latest(SCOPE)

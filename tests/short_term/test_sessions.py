@@ -33,17 +33,6 @@ def test_the_last_turns_come_from_the_store(store, memory):
     assert texts(memory.messages(SCOPE)) == ["rules", "问题 149", "answer 149", "last"]
 
 
-def test_only_what_was_saved_since_is_read(store, clock):
-    counting = CountingStore(store)
-    memory = ShortTermMemory(counting, max_turns=2, clock=clock)
-    memory.messages(SCOPE)
-    counting.reset()
-    save(store, user("a"), assistant("b"))
-    assert texts(memory.messages(SCOPE)) == ["a", "b"]
-    assert (counting.finds, counting.rows) == (1, 2)
-    memory.close()
-
-
 def test_tool_messages_do_not_count_but_long_turns_are_capped(store, memory):
     steps = [m for n in range(300) for m in (calls(f"c{n}"), result(f"c{n}", f"r{n}"))]
     save(store, *talk_of(3), user("go"), *steps)

@@ -122,16 +122,6 @@ def test_a_version_that_went_leaves_the_one_before(store, summaries):
     assert summaries.versions(SCOPE) == [one]
 
 
-def test_messages_that_are_gone_leave_it_and_the_session_goes_on_behind(store, summaries):
-    made = fold(summaries, save(store, *[user(f"m{n}") for n in range(3)]))
-    store.delete(Query(scope=SCOPE, kinds=("message",), limit=100))
-    assert summaries.latest(SCOPE) == made
-    assert summaries.unfolded(SCOPE, made.upto_seq) == []
-    new = save(store, user("new"))
-    assert summaries.unfolded(SCOPE, made.upto_seq) == new
-    assert fold(summaries, new).version == 2
-
-
 def _folding(path, name, ready, go):
     """Fold one message after the other, whatever others do meanwhile."""
     store = Store(SqliteDatabase(path))

@@ -13,7 +13,7 @@ from tables import each
 
 from jiyi.compression.compressor import Compressed
 from jiyi.compression.summarize import Summarize
-from jiyi.errors import BadBudget, LLMError, LLMUnreachable, SettingsError
+from jiyi.errors import LLMError, LLMUnreachable, SettingsError
 from jiyi.records import Scope, Summary
 from jiyi.short_term import RunningSummary
 from jiyi.text import counter_for
@@ -165,8 +165,6 @@ def test_without_a_model_it_works_too_and_what_has_no_words_is_not_lost():
 @pytest.mark.parametrize("options", each(at=[0, 1.1, True, "x"], max_messages=[0], keep_turns=[0, 1.5]))
 def test_what_can_be_no_limit_is_refused(options):
     refused(SettingsError, next(iter(options)), RunningSummary, 100, **options)
-    refused(BadBudget, "max_tokens", RunningSummary, 0)
-    refused(BadBudget, "budget", RunningSummary(100), [], 0)
 
 
 @settings(deadline=None)

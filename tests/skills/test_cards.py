@@ -70,8 +70,3 @@ def test_only_skills_there_are_can_be_asked_for(examples, language):
     for wrong in ({}, {"name": "nothing"}, {"name": "nginx-502", "other": 1}):
         with pytest.raises(fastjsonschema.JsonSchemaValueException):
             check(wrong)
-
-
-def test_the_cards_name_the_tool(examples):
-    for language in ("zh", "en"):
-        assert OPEN_SKILL in Disclosure(SkillRegistry(examples)).blocks(COUNTER, language)[0].text

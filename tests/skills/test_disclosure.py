@@ -117,14 +117,6 @@ def test_the_language_of_the_first_call_stays_when_skills_change(registry, write
     assert again.splitlines()[0] == first
 
 
-def test_opening_one_more_leaves_what_stands_before_it(registry):
-    disclosure = Disclosure(registry)
-    disclosure.open("beta")
-    before = [block.text for block in disclosure.blocks(COUNTER, "en")]
-    disclosure.open("alpha")
-    assert [block.text for block in disclosure.blocks(COUNTER, "en")][:2] == before
-
-
 def test_a_reload_is_seen_without_a_restart(registry, write_skill):
     disclosure = Disclosure(registry)
     disclosure.swap(["alpha", "beta"])
@@ -200,14 +192,6 @@ def test_never_more_open_than_allowed_with_threads(registry):
 
 def scope(session, user="ana"):
     return Scope(user_id=user, session_id=session)
-
-
-def test_each_session_has_its_own_open_skills(registry):
-    shelf = SkillShelf(registry, Router(registry))
-    shelf.of(scope("s-1")).open("alpha")
-    assert shelf.of(scope("s-1")).opened == ("alpha",)
-    assert shelf.of(scope("s-2")).opened == ()
-    assert shelf.of(scope("s-1", user="bo")).opened == ()
 
 
 def test_of_too_many_sessions_the_one_not_used_longest_begins_again(registry, monkeypatch):

@@ -58,15 +58,11 @@ def test_language(text, expected):
 
 
 @given(st.one_of(ANY_TEXT, ODD_TEXT))
-def test_terms_are_clean(text):
+def test_terms_are_clean_and_always_the_same_and_those_of_a_query_distinct(text):
     for term in [*analyse(text), *query_terms(text)]:
         assert 0 < len(term) <= MAX_TERM
         assert not set(term) & set("\"'\\\0")
         assert not any(char.isspace() for char in term)
-
-
-@given(st.one_of(ANY_TEXT, ODD_TEXT))
-def test_case_and_width_do_not_matter_to_a_plain_word(text):
     assert analyse(text) == analyse(text)
     assert len(query_terms(text)) == len(set(query_terms(text)))
 

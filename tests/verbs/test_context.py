@@ -1,6 +1,5 @@
 """The window from the outside: summary, skills, task types, tool outputs."""
 
-import json
 from datetime import UTC, datetime
 
 import pytest
@@ -49,19 +48,6 @@ def test_a_long_conversation_shows_its_summary_and_its_last_turns(memory):
     assert len(summary.covers) == 62 - 6
 
 
-def test_the_summary_stays_until_it_is_time_again_and_survives_a_restart(memory, open_memory):
-    talk(memory, 30)
-    memory.build_context("s", "?", 3_000)
-    before = memory.summary("s")
-    talk(memory, 2, first=30)
-    assert memory.build_context("s", "?", 3_000).report.steps == ()
-    memory.close()
-    again = open_memory()
-    assert again.summary("s") == before
-    window = again.build_context("s", "?", 3_000)
-    assert before.text.splitlines()[0] in window.messages[0]["content"]
-
-
 def test_by_hand_and_as_a_message_of_its_own(open_memory):
     memory = open_memory(summary_place="message")
     assert memory.summarize_session("s") is None
@@ -82,17 +68,6 @@ def test_switched_off_nothing_is_folded(open_memory):
     assert memory.summary("s") is None
     assert window.report.sections["summary"] == 0
     assert any("older messages" in note for note in window.report.notes)
-
-
-def test_forgetting_what_the_summary_says(memory):
-    secret = memory.save_message("s", role="user", content="记住：保险箱的密码是 7391")
-    talk(memory, 30)
-    memory.build_context("s", "?", 3_000)
-    assert "7391" in memory.summary("s").text
-    memory.forget(ids=[secret.id])
-    assert memory.summary("s") is None
-    window = memory.build_context("s", "密码是多少？", 3_000)
-    assert "7391" not in json.dumps(window.messages, ensure_ascii=False)
 
 
 def test_a_window_begins_with_cards_and_opens_what_the_question_is_for(open_memory, skills):
@@ -173,16 +148,6 @@ def test_a_large_tool_output_is_shortened_and_can_be_opened(memory):
     assert "row 300" not in page.text
     assert memory.open_output(result.id, page.next_offset, max_tokens=200).offset == page.next_offset
     refused(NotFound, "no message and no step", memory.open_output, "nothing")
-
-
-def test_a_small_tool_output_stays_whole(memory):
-    small = json.dumps([{"host": f"app-{n}", "port": 8000 + n, "up": n % 2 == 0} for n in range(9)])
-    assert 100 < returned(memory, "ports", small, "which ports?").tokens < 200
-    memory.save_message("s", role="assistant", content="and so on " * 60)
-    memory.save_message("s", role="user", content="go on")
-    for budget in range(200, 700, 50):
-        window = memory.build_context("s", "what now?", budget)
-        assert [m["content"] for m in window.messages if m["role"] == "tool"] in ([], [small])
 
 
 def test_the_life_of_a_session(open_memory):

@@ -69,16 +69,6 @@ def test_forgetting_takes_what_was_derived_and_brings_it_back(memory, clock):
     refused(NotFound, "not in the trash", memory.restore, said.id)
 
 
-def test_another_memory_on_the_same_file_notices(open_memory):
-    one, two = open_memory(), open_memory()
-    say(one, "the disk is full", id="a")
-    assert two.search("disk")
-    assert len(two.recent_messages("s")) == 1
-    one.forget(ids="a")
-    assert list(two.search("disk")) == []
-    assert two.recent_messages("s") == []
-
-
 def test_purged_bytes_are_nowhere(memory, path):
     say(memory, f"the password is {MARK}")
     memory.remember(subject=MARK, predicate="belongs to", object="Ana")

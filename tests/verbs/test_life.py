@@ -3,7 +3,6 @@
 import json
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from doing import counts, say, work
 from refusing import refused
 from scripted_chat import ScriptedChat, says
@@ -98,16 +97,6 @@ def test_a_note_of_the_task_says_what_it_was_about(open_memory):
     assert [episode.target for episode in made] == ["edge-02", "Edge 02"]
     (group,) = memory.run_consolidation().groups
     assert set(memory.get(group.knowledge_id).source_episodes) == {episode.id for episode in made}
-
-
-def test_what_the_gate_let_go_is_dropped_after_the_grace_time(memory, clock):
-    gone = work(memory, fails=True)
-    clock.forward(days=70)
-    assert memory.run_forget_gate().discarded["episode"]
-    clock.forward(days=31)
-    assert memory.run_forget_gate().erased == 2
-    with pytest.raises(NotFound):
-        memory.restore(gone.id)
 
 
 def test_alike_experiences_become_knowledge_that_is_found(memory):

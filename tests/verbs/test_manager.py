@@ -50,19 +50,6 @@ def test_a_call_wins_over_what_open_said(open_memory):
     assert memory.stats(user_id="ben", agent_id="coder")["message"] == 1
 
 
-def test_a_task_becomes_an_experience_that_is_found(memory):
-    task = memory.start_task("s", "重启 nginx 容器", target="web-7")
-    step = memory.add_step(task.id, "docker restart nginx", tool_name="shell")
-    memory.update_step(step.id, status="completed", result="ok")
-    assert "docker restart nginx" in memory.build_context("s", "how far?", 500).markdown
-    episode = memory.complete_task(task.id, summary="重启后恢复")
-    assert [h.record for h in memory.search_episodes("nginx 容器")] == [episode]
-    assert memory.current_task("s") is None
-    assert memory.fail_task(memory.start_task("s", "another").id, reason="no rights").outcome == "failed"
-    assert memory.stats()["episode"] == 2
-    assert list(memory.search_knowledge("nginx")) == []
-
-
 def test_the_window_has_history_question_and_what_was_recalled(memory):
     say(memory, "上次 502 是磁盘满了，清理日志后恢复", session="last week")
     memory.save_message("s", role="system", content="be brief")

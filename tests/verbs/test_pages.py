@@ -43,6 +43,7 @@ LISTS = {
     "facts": (remembered("thing {}", "is", "value {}"), "facts"),
     "facts about": (remembered("edge-01", "point {}", "value {}"), "facts", "the edge-01 gateway"),
     "history": (remembered("edge-01", "port", "port {}"), "history", "edge-01"),
+    "items": (lambda m, n: m.put_item("things", n, {"n": n}), "items", "things"),
 }
 
 

@@ -8,7 +8,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionMessage, ChatComplet
 from pydantic import TypeAdapter
 from refusing import refused
 
-from jiyi.errors import BadMessage, BadQuery, DuplicateId, InputError, NaiveDatetime
+from jiyi.errors import BadMessage, DuplicateId, InputError, NaiveDatetime
 from jiyi.records import Message
 
 SAID = datetime(2024, 3, 1, 8, 30, tzinfo=UTC)
@@ -89,26 +89,6 @@ def test_metadata_that_cannot_be_kept_is_refused(memory, metadata, match):
     with pytest.raises(BadMessage, match=match):
         memory.save_message("s", {"role": "user", "content": "x", "metadata": metadata})
     assert memory.session_messages("s") == []
-
-
-def test_metadata_narrows_a_search_and_what_is_forgotten(memory):
-    for number in range(6):
-        labels = {"channel": ("slack", "mail")[number % 2], "n": number}
-        memory.save_message("s", role="user", content=f"ports, row {number}", metadata=labels)
-    memory.save_message("s", role="user", content="port without")
-    memory.flush()
-
-    def found(**metadata):
-        return sorted(hit.text for hit in memory.search("port", filters={"metadata": metadata}))
-
-    assert found(channel="slack") == ["ports, row 0", "ports, row 2", "ports, row 4"]
-    assert found(channel="slack", n=2) == ["ports, row 2"]
-    assert found(channel="fax") == found(color="red") == []
-    refused(BadQuery, "tags is list", found, tags=[["a"]])
-    refused(BadQuery, "must be a dict", memory.search, "port", filters={"metadata": "slack"})
-    assert len(memory.forget(filters={"metadata": {"channel": "mail"}}).items) == 3
-    assert len(memory.session_messages("s")) == 4
-    assert memory.forget(filters={"metadata": {"channel": "mail"}}, purge=True).erased == 3
 
 
 def test_an_answer_of_openai_is_saved_as_it_is_and_sent_as_the_api_wants_it(memory):

@@ -75,14 +75,6 @@ def test_hits_come_with_what_was_said_around_them(memory):
     refused(BadQuery, "around", memory.search, "disk", around=-1)
 
 
-def test_surroundings_stay_with_the_agent_that_is_asked_for(memory):
-    for i, agent in enumerate(["ops", "dev", "ops"]):
-        memory.save_message("mixed", role="user", content=f"disk {i}", agent_id=agent)
-    found = memory.search("disk", agent_id="ops", around=5, limit=1)
-    assert {m.scope.agent_id for hit in found for m in (hit.record, *hit.around)} == {"ops"}
-    assert sum(len(hit.around) for hit in found) == 1
-
-
 def test_a_hit_says_why_it_is_one(memory, lunches):
     for hit in memory.search("lunch dish 3"):
         assert set(hit.why) <= set(WEIGHTS) | {"pinned", "importance", "confidence"}
@@ -92,13 +84,3 @@ def test_a_hit_says_why_it_is_one(memory, lunches):
     shares = {hit.text: hit.why for hit in memory.search("great or awful lunch", limit=20)}
     assert {"pinned", "importance"} <= set(shares["lunch was awful"])
     assert not {"pinned", "importance"} & set(shares[pinned.content])
-
-
-def test_an_answer_says_how_likely_there_is_none(memory):
-    assert memory.search("which port does the gateway use?").nothing_relevant == 1
-    say(memory, "the gateway uses port 9443", "we had soup for lunch", "the bicycle is green")
-    memory.flush()
-    found = memory.search("which port does the gateway use?")
-    lost = memory.search("who sang at the wedding in Vienna?")
-    assert 0 < found.nothing_relevant < lost.nothing_relevant < 1
-    assert memory.search("port", filters={"role": "tool"}).nothing_relevant == 1

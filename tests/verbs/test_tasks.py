@@ -1,11 +1,8 @@
 """Tasks that change while they run, by the verbs, on a file and on a server."""
 
-import asyncio
-
 import pytest
 from refusing import refused
 
-from jiyi.async_manager import AsyncMemoryManager
 from jiyi.errors import InputError, NotFound, WrongState
 
 
@@ -37,14 +34,6 @@ def test_a_task_and_its_steps_change_while_it_runs(memory):
     refused(WrongState, "already completed", memory.update_task, task.id, goal="again")
     refused(NotFound, "no-such", memory.update_task, "no-such", goal="x")
     refused(InputError, "nothing to change", memory.update_task, task.id)
-
-
-def test_the_same_awaited(open_memory):
-    memory = open_memory()
-    task = memory.start_task("s", "x")
-    changed = asyncio.run(AsyncMemoryManager(memory).update_task(task.id, goal="y"))
-    assert changed == memory.get(task.id)
-    assert changed.request == "y"
 
 
 def test_only_a_new_status_is_news_to_the_monitor(open_memory):

@@ -153,26 +153,6 @@ def test_the_block_shows_goal_steps_and_the_step_in_work(memory, clock, language
     assert clock() - block.created_at == timedelta(0)
 
 
-def test_a_task_changes_while_it_runs_and_what_is_not_given_stays(path, memory, store, clock):
-    job = memory.start(ANA, "重启 nginx", target="web-7", context={"ticket": 502, "host": "web-7"})
-    memory.add_step(ANA, job.id, "look")
-    began, at = clock(), clock.forward(seconds=5)
-    changed = memory.update(ANA, job.id, goal="重启 nginx 和 redis")
-    assert (changed.request, changed.target, changed.context) == ("重启 nginx 和 redis", "web-7", job.context)
-    assert (changed.started_at, changed.updated_at, len(changed.steps)) == (began, at, 1)
-    memory.update(ANA, job.id, context={"host": None, "cause": {"disk": "full"}})
-    memory.update(ANA, job.id, summary="half of it")
-    other = Store(SqliteDatabase(path))
-    stored = WorkingMemory(other).get(ANA, job.id)
-    other.close()
-    assert stored.context == {"ticket": 502, "cause": {"disk": "full"}}
-    assert (stored.request, stored.summary) == ("重启 nginx 和 redis", "half of it")
-    assert stored.status == "in_progress"
-    episode = memory.complete(ANA, job.id)
-    assert (episode.trigger_summary, episode.outcome_summary) == ("重启 nginx 和 redis", "half of it")
-    assert by_words(store, Query(scope=ANA, text="redis")) == [episode.id]
-
-
 def test_a_summary_given_at_the_end_takes_the_place_of_the_one_before(memory):
     job = memory.start(ANA, "x")
     memory.update(ANA, job.id, summary="half of it")
