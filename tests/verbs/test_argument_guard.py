@@ -69,4 +69,4 @@ def test_errors_of_what_the_caller_passes_in_stay_as_they_are(memory):
 @pytest.mark.parametrize("part", ["embedder", "clock", "url"])
 def test_a_part_that_is_none_is_refused_when_a_memory_is_opened(tmp_path, part):
     given = {"url": tmp_path / "a.db", "user_id": "ana", "background": False} | {part: {"a": 1}}
-    refused(JiyiError, r"must be|not dict", jiyi.open(**given).save_message, "s", role="user", content="x")
+    refused(JiyiError, r"must be|not dict", jiyi.open, **given)
