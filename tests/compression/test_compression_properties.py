@@ -2,14 +2,17 @@
 
 import json
 import re
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusing import refused
 from tables import read_tables
 
-from jiyi.compression import Extract, PruneTokens, Relevance, ToolOutput
+from jiyi.compression import Compressor, Extract, PruneTokens, Relevance, ToolOutput
 from jiyi.compression.sentences import protected_spans
+from jiyi.errors import InputError
 from jiyi.records import Message
 from jiyi.text import counter_for
 
@@ -47,13 +50,22 @@ def check(made, texts, limit) -> None:
         assert [one for one in [message.id for message in texts] if one in made.sources] == list(made.sources)
 
 
+WAYS = {
+    "prune to a fifth": PruneTokens(0.2),
+    "prune to nine tenths": PruneTokens(0.9),
+    "relevance": partial(Relevance(), query=QUERY),
+    "extract": Extract(),
+}
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("compress", WAYS.values(), ids=WAYS)
 @MANY
-@given(texts=GIVEN, limit=LIMITS, rate=st.sampled_from([0.2, 0.5, 0.9]))
-def test_pruning(texts, limit, rate):
-    made = PruneTokens(rate)(texts, max_tokens=limit)
+@given(texts=GIVEN, limit=LIMITS)
+def test_what_is_made_is_counted_within_its_limit_and_the_same_again(compress, texts, limit):
+    made = compress(texts, max_tokens=limit)
     check(made, texts, limit)
-    assert made.text == PruneTokens(rate)(texts, max_tokens=limit).text
+    assert made.text == compress(texts, max_tokens=limit).text
 
 
 @MANY
@@ -78,23 +90,9 @@ def test_pruned_words_are_words_of_the_text_in_order(texts, limit):
     assert all(word in left for word in re.findall(r"[A-Za-z]+|\d+", made))
 
 
-@pytest.mark.slow
-@MANY
-@given(texts=GIVEN, limit=LIMITS)
-def test_relevance(texts, limit):
-    check(Relevance()(texts, max_tokens=limit, query=QUERY), texts, limit)
-
-
-@pytest.mark.slow
-@MANY
-@given(texts=GIVEN, limit=LIMITS)
-def test_extract(texts, limit):
-    check(Extract()(texts, max_tokens=limit), texts, limit)
-
-
 @MANY
 @given(text=TEXTS, limit=st.integers(1, 120))
-def test_tool_output(text, limit):
+def test_a_tool_output_is_counted_within_its_limit(text, limit):
     message = Message(role="tool", content=text, tool_call_id="c1", id="out-1")
     check(ToolOutput(max_tokens=limit)(message), text, limit)
 
@@ -103,10 +101,12 @@ def test_tool_output(text, limit):
     "text", ["", " ", "\n\n", "\0", "\ud83d", "a\u0301" * 50, "\u200b", "的" * 500], ids=ascii
 )
 def test_any_text_is_accepted(text):
-    for made in (
-        PruneTokens(0.3)(text),
-        Relevance()(text, query="q", max_tokens=5),
-        Extract()(text),
-        ToolOutput(max_tokens=5)(text),
-    ):
-        assert made.tokens <= COUNT(text)
+    for compress in (*WAYS.values(), ToolOutput(max_tokens=5)):
+        assert compress(text).tokens <= COUNT(text)
+
+
+@pytest.mark.parametrize("compress", WAYS.values(), ids=WAYS)
+def test_misuse_is_named(compress):
+    assert isinstance(getattr(compress, "func", compress), Compressor)
+    refused(InputError, "text, a message", compress, 42)
+    refused(InputError, "max_tokens", compress, "text", max_tokens=0)

@@ -4,11 +4,10 @@ import json
 
 import pytest
 from reading_model import FixedModel, read_fact
-from refusing import refused
 from tables import read_tables
 
-from jiyi.compression import Compressor, Extract
-from jiyi.errors import InputError, LLMUnreachable
+from jiyi.compression import Extract
+from jiyi.errors import LLMUnreachable
 from jiyi.records import Message
 from jiyi.text import counter_for
 
@@ -50,7 +49,6 @@ def test_what_is_found_has_its_source_and_the_later_value():
 
 
 def test_as_a_compressor_it_writes_bullets_in_the_language():
-    assert isinstance(Extract(), Compressor)
     made = Extract()(TALK)
     assert "## User information\n- " in made.text
     assert "## To do\n- " in made.text
@@ -88,10 +86,8 @@ def test_by_a_model():
     assert Extract(FixedModel(json.dumps(answer)))(TALK).method == "llm"
 
 
-def test_a_model_that_fails_costs_a_note_and_misuse_is_named():
+def test_a_model_that_fails_costs_a_note():
     found = Extract(FixedModel(LLMUnreachable("gone"))).extract(TALK)
     assert "gone" in found.notes[0]
     assert found.todos == Extract().extract(TALK).todos
     assert Extract().extract(TALK).notes == ()
-    refused(InputError, "text, a message", Extract().extract, 3)
-    refused(InputError, "max_tokens", Extract(), "a", max_tokens=0)

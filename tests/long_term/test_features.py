@@ -227,7 +227,6 @@ def test_newer_rows_are_more_recent_and_those_a_day_after_the_question_or_more_a
     assert not any(column("later", found, question(days=100)))
     found = table(*[Row(at=days) for days in (3, 1, 2, 9)])
     assert column("recent", found) == pytest.approx([0.5, 0, 0.25, 0.75])
-    assert column("recent", found) == pytest.approx([0.5, 0, 0.25, 0.75])
 
 
 def test_what_a_later_row_says_as_well():
