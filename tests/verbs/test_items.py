@@ -61,6 +61,16 @@ def test_several_items_are_read_at_once(memory, clock):
             memory.get_items(ANA, keys)
 
 
+def test_namespaces_match_by_labels_and_cut_to_a_depth(memory):
+    for labels in (("a", "x", "1"), ("a", "y", "1"), ("b", "x", "2"), ("a",)):
+        memory.put_item(labels, "k", {})
+    assert memory.namespaces() == [("a",), ("a", "x", "1"), ("a", "y", "1"), ("b", "x", "2")]
+    assert memory.namespaces(("*", "x")) == [("a", "x", "1"), ("b", "x", "2")]
+    assert memory.namespaces("a", suffix="1") == [("a", "x", "1"), ("a", "y", "1")]
+    assert memory.namespaces(depth=1, limit=1) == [("a",)]
+    assert memory.namespaces(suffix=("*", "2")) == [("b", "x", "2")]
+
+
 def test_items_that_are_over_take_no_place_of_what_is_there(memory, clock):
     for n in range(30):
         memory.put_item("n", str(n), {"t": "garden tea"}, ttl=60)

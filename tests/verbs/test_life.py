@@ -108,6 +108,7 @@ def test_alike_experiences_become_knowledge_that_is_found(memory):
     (hit,) = memory.search_knowledge("nginx container")
     assert hit.record == memory.get(receipt.created[0])
     assert set(hit.record.source_episodes) == {episode.id for episode in made}
+    assert [hit.kind for hit in memory.search_episodes("nginx", limit=2)] == ["episode"] * 2
     made.append(work(memory, target="nginx 容器"))
     assert memory.run_consolidation().updated == receipt.created
     assert memory.run_consolidation().groups == ()
