@@ -8,6 +8,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Generator
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ import jiyi
 from jiyi.endpoint import Endpoint
 from jiyi.llm import OpenAILLM
 from jiyi.storage import SqliteDatabase, Store
-from jiyi.testing import HashEmbedder
+from jiyi.testing import HashEmbedder, ManualClock
 
 # A run in the background may ignore Ctrl-C, and so would the programs that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -114,6 +115,12 @@ def database(path):
 @pytest.fixture
 def store(database):
     return Store(database)
+
+
+@pytest.fixture
+def clock():
+    """A clock to turn by hand."""
+    return ManualClock(datetime(2026, 1, 5, 9, tzinfo=UTC))
 
 
 @pytest.fixture

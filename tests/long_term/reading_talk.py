@@ -1,20 +1,9 @@
 """Memories whose language model reads in the background, on both databases, and what is said in them."""
 
-from datetime import UTC, datetime
-
 import pytest
 from reading_model import ReadingModel, line
 
-from jiyi.testing import ManualClock
-
-__all__ = ["clock", "keepers", "make", "read_later", "server", "talk"]
-
-START = datetime(2026, 1, 5, 9, tzinfo=UTC)
-
-
-@pytest.fixture
-def clock():
-    return ManualClock(START)
+__all__ = ["keepers", "make", "read_later", "server", "talk"]
 
 
 @pytest.fixture

@@ -11,16 +11,15 @@ from refusing import refused
 
 from jiyi.errors import SettingsError
 from jiyi.long_term import memory as long_term
-from jiyi.testing import ManualClock
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 DAY = timedelta(days=1)
 
 
 @pytest.fixture
-def clock(monkeypatch):
+def clock(clock, monkeypatch):
     monkeypatch.setattr(long_term, "_MAX_POLL", 0.01)
-    return ManualClock(START)
+    return clock
 
 
 @pytest.fixture

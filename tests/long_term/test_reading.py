@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 import pytest
 from at_once import at_once, wait_until
 from reading_model import ReadingModel, line, read_fact, says_facts
-from reading_talk import clock, keepers, make, read_later, server, talk
+from reading_talk import keepers, make, read_later, server, talk
 from scripted_endpoint import Reply
 
 from jiyi.embeddings import Endpoint
 from jiyi.llm import OpenAILLM
 
-__all__ = ["clock", "make", "server"]
+__all__ = ["make", "server"]
 
 
 @pytest.mark.slow

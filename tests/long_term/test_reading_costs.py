@@ -4,13 +4,13 @@ from datetime import timedelta
 
 from at_once import at_once
 from reading_model import ReadingModel
-from reading_talk import clock, make, read_later, server, talk
+from reading_talk import make, read_later, server, talk
 from scripted_chat import refuses, says
 from scripted_endpoint import Reply
 
 from jiyi.testing import ManualClock
 
-__all__ = ["clock", "make", "server"]
+__all__ = ["make", "server"]
 
 
 def test_limits_of_cost_hold_for_the_whole_database(make, server, clock):

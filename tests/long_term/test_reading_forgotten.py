@@ -2,10 +2,10 @@
 
 import pytest
 from reading_model import ReadingModel, line, read_fact, says_facts
-from reading_talk import clock, keepers, make, read_later, server, talk
+from reading_talk import keepers, make, read_later, server, talk
 from scripted_endpoint import Reply
 
-__all__ = ["clock", "make", "server"]
+__all__ = ["make", "server"]
 
 
 @pytest.mark.parametrize("purge", [False, True])

@@ -6,14 +6,14 @@ from datetime import timedelta
 
 import pytest
 from reading_model import EMPTY, read_fact, says_facts
-from reading_talk import clock, keepers, make, read_later, server, talk
+from reading_talk import keepers, make, read_later, server, talk
 from scripted_chat import refuses, says
 from scripted_endpoint import Reply
 
 from jiyi.errors import LLMRefused, LLMUnreachable
 from jiyi.llm import Reply as Said
 
-__all__ = ["clock", "make", "server"]
+__all__ = ["make", "server"]
 
 BAD = {
     "no JSON": [says("I cannot: swordfish"), says("really not: swordfish")],

@@ -7,18 +7,12 @@ import pytest
 from at_once import at_once, wait_until
 from conversations import assistant, calls, result, system, user
 from refusing import refused
-from session_tools import NOON, SCOPE, CountingStore, save, sweepers, talk_of, texts
+from session_tools import SCOPE, CountingStore, save, sweepers, talk_of, texts
 from tables import each
 
 from jiyi.errors import BadScope, Closed, SettingsError
 from jiyi.records import Query, Scope
 from jiyi.short_term import ShortTermMemory
-from jiyi.testing import ManualClock
-
-
-@pytest.fixture
-def clock():
-    return ManualClock(NOON)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
-"""Fixtures of the verbs' tests: a clock to turn by hand, and a memory by it, here or on a server."""
+"""Fixtures of the verbs' tests: a memory by a clock to turn by hand, here or on a server."""
 
 from contextlib import ExitStack
-from datetime import UTC, datetime
 
 import pytest
 from at_a_server import NOT_AT_A_SERVER
@@ -9,12 +8,6 @@ from http_server import serving
 
 import jiyi
 from jiyi.server.app import make_app
-from jiyi.testing import ManualClock
-
-
-@pytest.fixture
-def clock():
-    return ManualClock(datetime(2026, 1, 5, 9, tzinfo=UTC))
 
 
 @pytest.fixture(params=["here", pytest.param("server", marks=pytest.mark.slow)])

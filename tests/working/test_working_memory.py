@@ -12,17 +12,11 @@ from tables import read_tables
 from jiyi.errors import InputError, NaiveDatetime, NotFound, WrongState
 from jiyi.records import Episode, Query, Scope
 from jiyi.storage import SqliteDatabase, Store
-from jiyi.testing import ManualClock
 from jiyi.text import counter_for
 from jiyi.working import WorkingMemory, task_block
 
 ANA = Scope(user_id="ana", session_id="s")
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001
-
-
-@pytest.fixture
-def clock():
-    return ManualClock()
 
 
 @pytest.fixture
