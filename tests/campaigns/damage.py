@@ -9,7 +9,6 @@ saves is, byte for byte, what the whole file holds; with the log untouched nothi
 one byte of one text was damaged: doctor names it. Prints a table as JSON; exit code 1 on a fault.
 """
 
-import argparse
 import json
 import logging
 import random
@@ -20,6 +19,8 @@ import time
 import traceback
 from collections import Counter
 from pathlib import Path
+
+from campaign_run import asked, told
 
 import jiyi
 from jiyi.databases import check_database
@@ -40,10 +41,14 @@ USERS = ("ana", "ben")
 WORDS = ("nginx", "网关", "certificate", "证书", "expired", "过期", "disk", "磁盘", "full", "满了", "缓存")
 
 
+def opened(path: Path, user: str) -> jiyi.MemoryManager:
+    return jiyi.open(path, user_id=user, embedder=HashEmbedder(), background=False)
+
+
 def fill(path: Path, rng: random.Random, messages: int) -> None:
     """Make a file with every kind of record, a log that is not folded in, and a trash."""
     for user in USERS:
-        memory = jiyi.open(path, user_id=user, embedder=HashEmbedder(), background=False)
+        memory = opened(path, user)
         for number in range(messages):
             words = " ".join(rng.choices(WORDS, k=rng.randint(3, 60)))
             memory.save_message(f"s{number % 3}", {"role": "user", "content": f"{number} {words}"})
@@ -135,9 +140,7 @@ class Round:
                 )
 
     def run(self, folder: Path) -> None:
-        memory = self.tried(
-            "open", lambda: jiyi.open(self.path, user_id="ana", embedder=HashEmbedder(), background=False)
-        )
+        memory = self.tried("open", lambda: opened(self.path, "ana"))
         if memory is not None:
             try:
                 self.read(memory, folder)
@@ -236,14 +239,9 @@ def campaign(seconds: float, seed: int, messages: int = 40, most: int | None = N
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=1.0)
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
+    given = asked(__doc__)
     logging.getLogger("jiyi").setLevel(logging.CRITICAL)  # each damaged record is told
-    report = campaign(60 * given.minutes, given.seed)
-    print(json.dumps(report, ensure_ascii=False, indent=1))
-    return 1 if report["fault_count"] else 0
+    return told(campaign(60 * given.minutes, given.seed))
 
 
 if __name__ == "__main__":

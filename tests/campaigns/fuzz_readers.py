@@ -11,7 +11,6 @@ The oracle, after each call: it returned, or raised what `READERS` allows, and t
 Prints JSON; exit code 1 on a fault.
 """
 
-import argparse
 import importlib
 import json
 import os
@@ -48,6 +47,7 @@ with importlib.import_module("atheris").instrument_imports(include=["jiyi"]) if 
     from jiyi.testing import HashEmbedder
     from jiyi.text.dates import find_dates
 
+from campaign_run import asked, told  # noqa: E402
 from importers.damaged_variants import damaged  # noqa: E402
 
 SECONDS = 5.0  # of CPU, most of a call
@@ -245,23 +245,14 @@ def inside(name: str, seconds: float, seed: int) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--minutes", type=float, default=1)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--reader", action="append", default=[], help="only this one")
-    parser.add_argument("--guided", action="store_true", help="by atheris")
-    parser.add_argument("--inside", help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    given = asked(__doc__, reader=[], guided=False, inside="")
     if given.inside:
         inside(given.inside, 60 * given.minutes, given.seed)
     if given.guided:
         with tempfile.TemporaryDirectory() as folder:
             names = given.reader or list(readers(Path(folder)))
-        result = guided(60 * given.minutes, given.seed, names)
-    else:
-        result = run(60 * given.minutes, given.seed, given.reader)
-    print(json.dumps(result, indent=2))
-    return 1 if result["faults"] else 0
+        return told(guided(60 * given.minutes, given.seed, names))
+    return told(run(60 * given.minutes, given.seed, given.reader))
 
 
 if __name__ == "__main__":

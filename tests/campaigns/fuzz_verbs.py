@@ -13,10 +13,8 @@ one memory, which fills up. The oracle, after each call:
 and now and then: the file is sound, what was saved is found. Prints JSON; exit code 1 on a fault.
 """
 
-import argparse
 import dataclasses
 import inspect
-import json
 import os
 import sys
 import tempfile
@@ -29,6 +27,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from campaign_run import asked, told
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -88,13 +87,8 @@ class Campaign:
         self.slowest = 0.0
         (folder / "skills" / "one").mkdir(parents=True)
         (folder / "skills" / "one" / "SKILL.md").write_text("---\nname: one\ndescription: d\n---\nbody")
-        self.memory = jiyi.open(
-            folder / "a.db",
-            user_id="ana",
-            embedder=HashEmbedder(),
-            background=False,
-            skills=[folder / "skills"],
-        )
+        own = {"embedder": HashEmbedder(), "background": False, "skills": [folder / "skills"]}
+        self.memory = jiyi.open(folder / "a.db", user_id="ana", **own)
         self.memory.save_message("s", role="user", content="the needle is in the hay", id="m-1")
         self.memory.export(folder / "good.jsonl")
         self.ids = ["m-1", "one", "user", self.memory.start_task("s", "look").id]
@@ -239,13 +233,8 @@ def run(seconds: float, number: int, rounds: int = sys.maxsize) -> dict[str, Any
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--minutes", type=float, default=1)
-    parser.add_argument("--seed", type=int, default=1)
-    given_ = parser.parse_args()
-    found = run(60 * given_.minutes, 1_000_000 * given_.seed)
-    print(json.dumps(found, ensure_ascii=True, indent=2))
-    return 1 if found["faults"] else 0
+    options = asked(__doc__)
+    return told(run(60 * options.minutes, 1_000_000 * options.seed))
 
 
 if __name__ == "__main__":

@@ -15,12 +15,9 @@ there, what an acknowledged verb took away is not, and of the verb that failed a
 passes `check`.
 """
 
-import argparse
-import json
 import random
 import shutil
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -30,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+from campaign_run import asked, folder_in_memory, told
 
 import jiyi
 from jiyi.errors import JiyiError
@@ -252,8 +250,7 @@ def faults_of(path: Path, expected: Expected) -> Iterator[str]:
 
 def campaign(seconds: float, seed: int, most: int | None = None, skip: int = 0) -> dict[str, Any]:
     """Run as much as the time allows, up to try number ``most``; return figures and faults."""
-    in_memory = Path("/dev/shm")  # a real file system, whose syncs cost nothing
-    with tempfile.TemporaryDirectory(dir=in_memory if in_memory.is_dir() else None) as folder:
+    with folder_in_memory() as folder:
         return _campaign(seconds, seed, slice(skip, most), Path(folder))
 
 
@@ -262,12 +259,8 @@ def _campaign(seconds: float, seed: int, which: slice, folder: Path) -> dict[str
     hits, errors, faults = Counter[str](), Counter[str](), list[str]()
     with faulty_disk():
         parts = list(_parts(folder, faults))
-        tries = [
-            (part, at, lasting)
-            for part in parts
-            for at in range(1, part.calls + 1)
-            for lasting in (False, True)
-        ]
+        calls = ((part, at) for part in parts for at in range(1, part.calls + 1))
+        tries = [(part, at, lasting) for part, at in calls for lasting in (False, True)]
         drawn.shuffle(tries)
         done = 0
         for part, at, lasting in tries[which]:
@@ -332,18 +325,10 @@ def _copied(base: Path) -> Path:
     return Path(shutil.copy(base, base.with_name("try.db")))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--minutes", type=float, default=1.0)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--skip", type=int, default=0, metavar="N")
-    options = parser.parse_args()
-    found = campaign(60 * options.minutes, options.seed, skip=options.skip)
-    print(json.dumps(found, indent=1))
-    sys.exit(bool(found["faults"]))
+def main() -> int:
+    options = asked(__doc__, skip=0)
+    return told(campaign(60 * options.minutes, options.seed, skip=options.skip))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -15,7 +15,6 @@ episodes, a fact one of its messages, summaries follow each other without a gap,
 can be embedded. Prints one table as JSON; exit code 1 where something was lost or half done.
 """
 
-import argparse
 import gc
 import json
 import os
@@ -32,8 +31,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parent))
 
+from campaign_run import asked, folder_in_memory, told
 from kill_verbs import GONE, SKILL, TRASH, VERBS, Touched, seen
 
 import jiyi
@@ -325,19 +324,12 @@ def _databases(server: Any) -> Callable[[int], str]:
 
 def main() -> int:
     """Run it and print the figures."""
-    raw = argparse.RawDescriptionHelpFormatter
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
-    options.add_argument("--minutes", type=float, default=1.0)
-    options.add_argument("--kills", type=int, default=1_000_000)
-    options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--db", choices=("sqlite", "postgres"), default="sqlite")
-    asked = options.parse_args()
-    limits = {"seconds": 60 * asked.minutes, "kills": asked.kills, "seed": asked.seed}
+    options = asked(__doc__, kills=1_000_000, db="sqlite")
+    limits = {"seconds": 60 * options.minutes, "kills": options.kills, "seed": options.seed}
     began = time.monotonic()
-    in_memory = Path("/dev/shm")  # a killed process loses nothing that the system has
-    with tempfile.TemporaryDirectory(dir=in_memory if in_memory.is_dir() else None) as folder:
+    with folder_in_memory() as folder:  # a killed process loses nothing that the system has
         tempfile.tempdir = folder  # what killed processes leave goes with it
-        if asked.db == "sqlite":
+        if options.db == "sqlite":
             figures = campaign(lambda number: f"{folder}/{number}.db", None, **limits)
         else:
             from postgres_server import OPTIONS, PostgresServer
@@ -345,8 +337,7 @@ def main() -> int:
             OPTIONS["fsync"] = "off"  # the system itself is not killed here
             with closing(PostgresServer()) as server:
                 figures = campaign(_databases(server), server, **limits)
-    print(json.dumps({"db": asked.db, "seconds": round(time.monotonic() - began), **figures}, indent=1))
-    return bool(figures["faults"])
+    return told({"db": options.db, "seconds": round(time.monotonic() - began), **figures})
 
 
 if __name__ == "__main__":

