@@ -59,7 +59,10 @@ settings.load_profile("ci" if os.environ.get("CI") else "explore")
 
 
 SLOW_FOLDERS = ("faults", "postgres_faults")  # they kill processes and servers
-LONGEST = ("test_fresh_clone.py", "test_schema.py", "test_fork.py", "test_deploy.py", "test_campaigns.py")
+LONGEST = (
+    *("test_fresh_clone.py", "test_schema.py", "test_fork.py", "test_deploy.py", "test_linear_time.py"),
+    "test_campaigns.py",
+)
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)

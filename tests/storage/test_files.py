@@ -1,15 +1,19 @@
-"""Files beside and from a memory: who may read them, what is never replaced, what is never read."""
+"""Files beside and from a memory, and where they are: who may read them, what is never replaced or read."""
 
 import os
 import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from refusing import refused
+from tables import read_tables
 
-from jiyi.errors import ImportFailed, InputError
+from jiyi.errors import ImportFailed, InputError, SettingsError
+from jiyi.storage.place import Place, locate
+from jiyi.telling import mask
 
 posix = pytest.mark.skipif(os.name == "nt", reason="modes, pipes and devices are those of POSIX")
 
@@ -156,3 +160,29 @@ def test_purging_takes_half_written_files_too(memory, tmp_path, half):
         assert time.monotonic() < until
         memory.forget(everything=True, purge=True)
     assert not parts(tmp_path)
+
+
+SECRET = "s3cret"
+
+
+@pytest.mark.parametrize(("url", "shown"), read_tables(__file__)["servers, and how they are shown"])
+def test_a_server_is_named_without_its_password(url, shown):
+    place = locate(url)
+    assert (place.path, place.url) == (None, url)
+    assert str(place) == mask(url) == shown
+    assert SECRET not in repr(place)
+
+
+@pytest.mark.parametrize(("url", "said"), read_tables(__file__)["no addresses, and what is said of them"])
+def test_what_is_no_address_is_refused_without_showing_its_password(url, said):
+    with pytest.raises(SettingsError, match=said) as caught:
+        locate(url)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_file_is_named_and_a_place_taken_as_it_is(tmp_path):
+    for given in (tmp_path / "a:b@c.db", str(tmp_path / "a:b@c.db"), f"sqlite:///{tmp_path}/a:b@c.db"):
+        assert locate(given) == Place(path=tmp_path / "a:b@c.db")
+        assert str(locate(given)) == str(tmp_path / "a:b@c.db")
+    place = Place(path=Path("x.db"))
+    assert locate(place) is place
