@@ -23,8 +23,7 @@ def check_whole(url: str, acknowledged: Iterable[str], *, every: int = 1) -> int
 
     Args:
         url: the database.
-        acknowledged: ids of messages that must be there; those of saver.py, or any that were
-            saved with a word of their own made of their id.
+        acknowledged: ids of messages that must be there, each saved with a word made of its id.
         every: of so many messages one is searched for by its vector and by its words.
     """
     promised, there = set(acknowledged), set[str]()

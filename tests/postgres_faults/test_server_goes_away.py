@@ -1,45 +1,93 @@
-"""Servers that stop, die or cut connections while several programs and threads save; programs that die."""
+"""Servers that stop, die or cut connections while several memories and threads save; programs that die."""
 
 import time
+from collections.abc import Callable
 
+import psycopg
 import pytest
-from at_once import wait_until
-from postgres_faults.agreement import check_whole, order_of, wait_until_alone
-from postgres_faults.happenings import cut_off, killed, stopped
-from postgres_faults.saving import saving
+from at_once import at_once, wait_until
+from other_processes import begun
+from postgres_faults.agreement import check_whole, order_of
 
 from jiyi.errors import DatabaseUnreachable
 from jiyi.storage.postgres import PostgresDatabase
 
-THREADS, COUNT = 3, 40  # of each of two programs
+THREADS, COUNT = 3, 40  # of each of two memories
+EXPECTED = 2 * THREADS * COUNT
+AWAY, PAUSE = 0.3, 0.15  # seconds: how long the server is, and between two cuts
+
+
+def stopped(server, url, saved):
+    server.stop()
+    time.sleep(AWAY)
+    server.start()
+
+
+def killed(server, url, saved):
+    server.kill9()
+    time.sleep(AWAY)
+    server.start()
+
+
+def cut_off(server, url, saved):
+    """Cut all connections to the database again and again, until a third more is saved."""
+    words, most = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", len(saved)
+    with psycopg.connect(server.superuser_url, autocommit=True) as keeper:
+        while len(saved) < min(EXPECTED, most + EXPECTED // 3):
+            keeper.execute(words, [url.rpartition("/")[2]])
+            time.sleep(PAUSE)
 
 
 @pytest.mark.parametrize("happens", [stopped, killed, cut_off])
-def test_programs_that_save_wait_for_the_server_and_lose_nothing(postgres_server, postgres_url, happens):
-    with saving(
-        postgres_url, ("one", "two"), threads=THREADS, count=COUNT, reconnect_seconds=60, pool_max=2
-    ) as savers:
-        savers.wait_for(savers.expected // 6)
-        happens(postgres_server, postgres_url, savers)
-        savers.finish()
-    assert savers.failed == []
-    assert savers.closed == 2, "both programs closed their memories and ended"
-    assert len(savers.saved) == savers.expected
-    assert check_whole(postgres_url, savers.saved, every=7) == savers.expected
+def test_who_saves_waits_for_the_server_and_loses_nothing(
+    open_memory, postgres_server, postgres_url, happens
+):
+    """Every second message goes into a session of all; every seventh teaches a fact, which takes longest."""
+    saved = []
+
+    def save(memory, name):
+        for i in range(COUNT):
+            id_ = f"{name}-{i}"
+            user, session = ("ana", "shared") if i % 2 else (f"user-{name}", "own")
+            text = f"{'又说了' if i % 7 else f'第 {i} 条'} w{id_.replace('-', 'q')}"
+            memory.save_message(session, role="user", content=text, id=id_, user_id=user)
+            saved.append(id_)
+
+    def happen():
+        wait_until(lambda: len(saved) >= EXPECTED // 6)
+        happens(postgres_server, postgres_url, saved)
+
+    work: list[Callable[[], object]] = [happen]
+    for name in ("one", "two"):
+        memory = open_memory(background=True, lock_timeout=30, reconnect_seconds=60, pool_max=2)
+        work += [lambda m=memory, who=f"{name}-{n}": save(m, who) for n in range(THREADS)]
+    at_once(lambda do: do(), work)
+    assert check_whole(postgres_url, saved, every=7) == len(saved) == EXPECTED
     for said in order_of(postgres_url, "ana", "shared").values():
         assert said == sorted(said), "what one thread said stays in its order"
-    wait_until_alone(postgres_server.superuser_url, postgres_url)
 
 
-def test_of_a_killed_program_all_that_was_acknowledged_is_there(postgres_server, postgres_url):
-    with saving(postgres_url, ("one", "two"), threads=THREADS, count=COUNT, pool_max=3) as savers:
-        savers.wait_for(savers.expected // 3)
-        savers.kill(0)
-        savers.finish()
-    assert (savers.closed, savers.failed) == (1, [])
-    there = check_whole(postgres_url, savers.saved, every=7)
-    assert len(savers.saved) <= there <= len(savers.saved) + THREADS, "each thread had one at hand"
-    wait_until_alone(postgres_server.superuser_url, postgres_url)
+SAVER = """
+import sys, jiyi
+from jiyi.testing import HashEmbedder
+with jiyi.open(sys.argv[1], user_id="ana", embedder=HashEmbedder(256)) as memory:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for i in range(10_000):
+        memory.save_message("shared", role="user", content=f"又说了 wdeadq{i}", id=f"dead-{i}")
+        print(f"dead-{i}", flush=True)
+"""
+
+
+def test_of_a_killed_program_all_that_was_acknowledged_is_there(open_memory, postgres_url):
+    memory, program = open_memory(), begun(SAVER, postgres_url)
+    saved = [program.stdout.readline().strip() for _ in range(20)]
+    for n in range(40):
+        saved.append(memory.save_message("shared", role="user", content=f"wmineq{n}", id=f"mine-{n}").id)
+        if n == 20:
+            program.kill()
+    saved += program.communicate(timeout=20)[0].split()
+    assert len(saved) <= check_whole(postgres_url, saved, every=7) <= len(saved) + 1, "it had one at hand"
 
 
 def test_while_the_server_is_away_every_verb_ends_and_the_worker_stays(
