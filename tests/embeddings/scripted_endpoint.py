@@ -52,6 +52,7 @@ class ScriptedEndpoint:
     """Answers with the given replies in turn, honestly afterwards; notes what it was asked."""
 
     honest = staticmethod(answer_to)  # another endpoint answers otherwise
+    protocol = "HTTP/1.0"
 
     def __init__(self, *replies: Reply) -> None:
         self.replies = list(replies)
@@ -70,7 +71,8 @@ class ScriptedEndpoint:
             def do_POST(self) -> None:
                 outer.serve(self)
 
-            do_GET = do_POST
+            do_GET = do_PATCH = do_DELETE = do_POST
+            protocol_version = self.protocol
 
             def log_message(self, *args: object) -> None:
                 pass

@@ -17,7 +17,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import httpx
@@ -25,7 +24,7 @@ from somebody import SESSIONS, STILL, Somebody, World
 
 from jiyi.testing import HashEmbedder
 
-__all__ = ["OPERATIONS", "World", "begin", "tenants", "walk"]
+__all__ = ["OPERATIONS", "World", "begin", "parrot", "tenants", "walk"]
 
 TURN = 2_000  # operations until the vectors are made
 MUCH = 60  # records of a user from which on all is purged
@@ -262,13 +261,9 @@ def walk(world: World, users: int, operations: int, seed: int) -> None:
 
 def run(world: World, users: int, operations: int, number: int, seed: int) -> None:
     """Let threads do some of the operations each."""
-    threads = [
-        Thread(target=walk, args=(world, users, operations // number, seed + n)) for n in range(number)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    from at_once import at_once
+
+    at_once(lambda n: walk(world, users, operations // number, seed + n), range(number))
 
 
 def begin(clients: dict[str, httpx.Client], seed: int = 0) -> World:
@@ -281,6 +276,15 @@ def begin(clients: dict[str, httpx.Client], seed: int = 0) -> World:
     return world
 
 
+def parrot() -> Any:
+    """Return an upstream that answers with all that it was sent."""
+    from scripted_chat import ScriptedChat, answer
+
+    chat = ScriptedChat()
+    chat.honest = lambda asked: answer(json.dumps(asked["messages"], ensure_ascii=False))
+    return chat
+
+
 def tenants(server: Any, number: int) -> Iterator[tuple[str, httpx.Client]]:
     """Give tenants and a client for each; the first is none, whose users are those of the machine."""
     for name in ("", *(f"t{n}" for n in range(1, number))):
@@ -289,9 +293,9 @@ def tenants(server: Any, number: int) -> Iterator[tuple[str, httpx.Client]]:
 
 def main() -> int:
     """Run it at length and print what was seen."""
-    sys.path[:0] = map(str, Path(__file__).parents[:2])
+    here = Path(__file__).parents[1]
+    sys.path[:0] = [str(here / folder) for folder in ("server", "", "llm", "embeddings")]
     from conftest import running
-    from parrot import parrot
 
     options = argparse.ArgumentParser(description=__doc__)
     for name, default in (("operations", 2_000), ("tenants", 20), ("users", 5), ("threads", 4), ("seed", 1)):
@@ -301,7 +305,7 @@ def main() -> int:
     settings = {"server_requests_per_minute": 0, "embedder": HashEmbedder(64)}
     with tempfile.TemporaryDirectory() as folder, parrot() as upstream:
         place = asked.db or Path(folder) / "walls.db"
-        with running(place, proxy_upstream=upstream, **settings) as server:
+        with running(place, proxy_upstream=upstream.url, **settings) as server:
             world = begin(dict(tenants(server, asked.tenants)))
             turns, started = -(-asked.operations // TURN), time.monotonic()
             for turn in range(turns):

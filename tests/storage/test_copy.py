@@ -322,8 +322,6 @@ def test_scopes_of_many_sessions(here, there):
     assert whole(there) == whole(here)
 
 
-
-
 @pytest.mark.slow
 def test_there_and_back_is_the_same(tmp_path, postgres_url):
     with both_ends(tmp_path / "here.db", postgres_url) as (here, there):
