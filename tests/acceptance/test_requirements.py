@@ -1,26 +1,18 @@
 """What memory of agents asks of the whole, beyond what the tests of each part say."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import apsw
 import psycopg
 import pytest
-from at_once import wait_until
 from tables import read_tables
 
-import jiyi
-from jiyi import Budget, ImportanceSampling, SlidingWindow, TokenBudget
-from jiyi.compression import Extract, PruneTokens
-from jiyi.context import PriorityContext, split_task
+from jiyi import Budget, ImportanceSampling, TokenBudget
 from jiyi.errors import BudgetTooSmall
-from jiyi.records import Message, Scope
-from jiyi.short_term import ShortTermMemory
-from jiyi.storage import SqliteDatabase, Store
-from jiyi.testing import HashEmbedder, ManualClock
+from jiyi.records import Message
+from jiyi.testing import HashEmbedder
 from jiyi.text import TokenCounter, counter_for
 
-SYSTEM = {"role": "system", "content": "You run servers."}
 COUNTER = counter_for("gpt-4o")
 TABLES = read_tables(__file__)
 
@@ -142,17 +134,6 @@ def test_a_session_is_handed_over_in_few_tokens(memory):
         assert part in text
 
 
-def test_a_big_task_is_split_into_sessions_that_hand_over_a_plan():
-    """Research, implementation and tests run in sessions of their own; only plan and results go on."""
-    stages = split_task(["find the leak", "fix it"], session_id="leak")
-    assert [stage.name for stage in stages] == ["research", "implement", "verify"]
-    assert len({stage.session_id for stage in stages}) == 3
-    opening = stages[1].opening({"research": "the cache has no limit"})
-    for part in ("1. find the leak", "2. fix it", "the cache has no limit"):
-        assert part in opening
-    assert "the cache" not in stages[0].opening()
-
-
 def test_a_growing_session_is_to_be_restarted_before_the_limit(memory):
     """Short it goes on; stale, repetitive and off its goal it is to start over before it is full."""
     memory.save_message("s", role="user", content="Find out why orders-api runs out of memory")
@@ -166,72 +147,11 @@ def test_a_growing_session_is_to_be_restarted_before_the_limit(memory):
     assert advice.reasons
 
 
-def test_a_conversation_is_read_into_four_lists():
-    """User information, topics, conclusions and things to do."""
-    found = Extract().extract([said(role, text) for role, text in TABLES["a conversation"]])
-    assert any("Lisbon" in item.text for item in found.user_information)
-    assert any("migration" in item.text.lower() for item in found.topics)
-    assert any("Sunday" in item.text for item in found.conclusions)
-    assert any("certificate" in item.text for item in found.todos)
-
-
-def test_token_compression_by_rate_with_forced_words():
-    """Half of the tokens stay, and the words that were named stay among them."""
-    text = "".join(TABLES["many words"])
-    plain = PruneTokens()(text)
-    forced = PruneTokens(0.5, force_tokens=["重要", "慢慢地"])(text)
-    for made in (plain, forced):
-        assert 0.4 * made.tokens_before < made.tokens <= 0.5 * made.tokens_before + 1
-    assert "重要" in forced.text
-    assert "慢慢地" in forced.text
-    assert "慢慢地" not in plain.text
-
-
-def test_importance_sampling_drops_the_lowest_first_and_never_the_system_message():
-    """Small talk leaves before ordinary words, these before details, these before decisions."""
-    detail, decision = "port 8443 on app-3 timed out", "Remember: deploy on Monday"
-    ranked = ["ok, thanks", "the garden looks wild", detail, decision]
-    given = [SYSTEM, *(said("user", text) for text in reversed(ranked)), said("user", "now?")]
-    for gone in range(5):
-        kept = ImportanceSampling(max_messages=5 - gone)(given).kept
-        assert SYSTEM in kept
-        assert {m["content"] for m in kept} - {SYSTEM["content"], "now?"} == set(ranked[gone:])
-
-
 @pytest.mark.parametrize(("score", "text"), TABLES["scores of messages"])
 def test_importance_sampling_scores_messages(score, text):
     """Key decisions 1.0, technical details .7, ordinary words .5, small talk .3, in both languages."""
     (gone,) = ImportanceSampling(max_messages=1)([said("user", text), said("user", "now")]).dropped
     assert float(gone.reason.split()[1].rstrip(",")) == pytest.approx(float(score), abs=0.1)
-
-
-def test_a_token_budget_drops_the_oldest_and_never_the_system_message():
-    """4,000 tokens by default, each message's overhead counted; the oldest others leave first."""
-    policy = TokenBudget()
-    assert policy.max_tokens == 4_000
-    given = [SYSTEM, *talk(60, words=20)]
-    kept = list(policy(given).kept)
-    assert kept == [SYSTEM, *given[len(given) - len(kept) + 1 :]]
-    made = [Message.from_openai(one) for one in kept]
-    words = sum(COUNTER.count_text(message.text) for message in made)
-    assert words + 3 * len(made) < COUNTER.count_all(made) <= 4_000
-
-
-def test_a_sliding_window_of_messages():
-    """The last 20 messages stay, and system messages beside them."""
-    given = [SYSTEM, *talk(15)]
-    assert list(SlidingWindow(max_messages=20)(given).kept) == [SYSTEM, *given[-20:]]
-
-
-def test_the_most_important_content_within_the_budget():
-    """Pieces go in by priority; what does not fit is passed over for smaller ones."""
-    context = PriorityContext(100)
-    context.add("small talk", 0.1, tokens=40)
-    context.add("the rules", 1.0, tokens=50)
-    context.add("a long log", 0.8, tokens=60)
-    context.add("the plan", 0.5, tokens=30)
-    assert context.best() == ["the rules", "the plan"]
-    assert context.left() == ["a long log", "small talk"]
 
 
 @pytest.mark.parametrize("size", [300, 900])
@@ -245,25 +165,3 @@ def test_the_output_is_reserved_and_the_input_never_over_its_limit(memory, size)
     assert window.report.tokens <= size - 100
     sent = [Message.from_openai(message) for message in window.messages]
     assert COUNTER.count_all(sent) == window.report.tokens
-
-
-def test_a_background_sweep_removes_inactive_sessions(path):
-    """A thread lets go of sessions inactive for longer than the ttl; their messages stay stored."""
-    swept, clock = [], ManualClock(datetime(2026, 1, 5, 9, tzinfo=UTC))
-
-    class Watched(ShortTermMemory):
-        def sweep(self) -> int:
-            swept.append(super().sweep())
-            return swept[-1]
-
-    store = Store(SqliteDatabase(path))
-    memory = Watched(store, ttl=timedelta(minutes=30), clock=clock, sweep_every=timedelta(milliseconds=20))
-    session = Scope(user_id="ana", session_id="s")
-    store.put([jiyi.Message(role="user", content="kept", scope=session, created_at=clock())])
-    assert len(memory.messages(session)) == 1
-    clock.forward(minutes=31)
-    wait_until(lambda: sum(swept))
-    assert sum(swept) == 1
-    assert [m.content for m in memory.messages(session)] == ["kept"]
-    memory.close()
-    store.close()

@@ -159,13 +159,6 @@ def test_what_is_done_is_kept_when_a_later_file_fails(run, tmp_path, monkeypatch
     assert [one["file"] for one in json.loads(out.read_text("utf-8"))["runs"]] == ["small-en.json"]
 
 
-def test_help(run):
-    text = run("evaluate", "--help").stdout
-    for option in ("--json", "--backend", "--budget", "--by", "--baseline"):
-        assert option in text
-    assert run("evaluate", code=2).output
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
 def test_an_interruption_leaves_no_temporary_folder(start, tmp_path):

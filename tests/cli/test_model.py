@@ -1,4 +1,4 @@
-"""`jiyi model`, and the commands on a machine without the bundled model's data file."""
+"""`jiyi model`, the commands on a machine without the bundled model's data file, and the demo with it."""
 
 import json
 import shutil
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from model_wheels import make_wheel
 
+from jiyi.databases import check_database
 from jiyi.embeddings import E5Embedder
 from jiyi.embeddings.e5 import locate as module
 from jiyi.embeddings.e5.locate import NAME, SIZE, cache_folder, model_file
@@ -95,3 +96,16 @@ def test_evaluate_and_the_demo_go_by_words(nowhere, run, run_json):
     shown = run("evaluate", SMALL)
     assert "text search only" in " ".join((shown.stdout + shown.stderr).split())
     assert "jiyi model fetch" in run("evaluate", SMALL, "--baseline", "dense", code=1).stderr
+
+
+@pytest.mark.slow
+def test_the_demo_finds_all_evidence(out, tmp_path):
+    db = tmp_path / "demo.db"
+    told = json.loads(out("demo", "--json", "--db", db))
+    assert len(told["questions"]) == 3
+    for question in told["questions"]:
+        assert question["found"] == question["evidence"], question["question"]
+        assert question["place"], question["question"]
+        assert question["report"]["tokens"] <= question["report"]["max_input_tokens"]
+    assert told["stats"]["vectors_pending"] == 0
+    assert "sound" in check_database(db)

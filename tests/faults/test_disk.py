@@ -9,12 +9,10 @@ import sys
 import pytest
 from refusing import refused
 
-import jiyi
 from jiyi.errors import DatabaseDamaged, DiskFull, ForeignDatabase, JiyiError, NewerDatabase, StorageError
 from jiyi.settings import load_settings
 from jiyi.storage import SqliteDatabase
 from jiyi.storage.transfer.repair import repair_file
-from jiyi.testing import HashEmbedder
 
 
 def whole(memory):
@@ -302,15 +300,6 @@ def test_a_place_that_is_no_place_for_a_file(tmp_path, open_memory):
     }.items():
         refused(StorageError, words, open_memory, place)
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
-
-
-def test_a_failed_open_leaves_nothing_open(path, open_memory):
-    path.write_text("not a database")
-    for _ in range(50):
-        with pytest.raises(ForeignDatabase):
-            jiyi.open(path, user_id="ana", embedder=HashEmbedder())
-    path.unlink()
-    assert open_memory().stats()["message"] == 0
 
 
 def test_a_transaction_the_database_undid_cannot_be_gone_on_with(path):

@@ -5,13 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from samples import ANA, START, message
+from samples import ANA, message
 
 from jiyi.errors import Closed, DatabaseBusy, DatabaseLocked, DatabaseUnreachable, StorageError
 from jiyi.records import Query, Scope
-from jiyi.storage import Store, Trash
+from jiyi.storage import Store
 from jiyi.storage.postgres import PostgresDatabase
-from jiyi.storage.postgres.errors import ConnectionLost
 
 MINE = Query(scope=ANA, kinds=("message",), limit=1_000)
 
@@ -91,44 +90,6 @@ def test_inside_a_transaction_the_error_goes_up_and_nothing_is_written(
         store.put([message("other half", id="c")])
     assert [m.id for m in store.find(MINE)] == ["a"]
     store.put([message("half", id="b")])
-
-
-class Lossy:
-    """Breaks the connection right after the COMMIT of every transaction, as long as it is told to."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-        from jiyi.storage.postgres.connection import WriteTransaction
-
-        self.left, committed = times, WriteTransaction.commit
-
-        def commit(writing: WriteTransaction) -> None:
-            committed(writing)
-            if self.left:
-                self.left -= 1
-                writing.committing = True
-                writing.raw.close()
-                raise psycopg.OperationalError("cut after the COMMIT")
-
-        monkeypatch.setattr(WriteTransaction, "commit", commit)
-
-
-def test_what_can_be_repeated_is_done_again_when_its_commit_is_in_doubt(open_database, monkeypatch):
-    store = Store(open_database())
-    Lossy(monkeypatch, times=2)
-    stored = store.put([message("once", id="a")])
-    assert store.find(MINE) == stored
-    assert stored[0].seq == 0
-
-
-def test_what_cannot_be_repeated_says_that_it_may_be_done(open_database, monkeypatch):
-    database = open_database()
-    store, trash = Store(database), Trash(database)
-    store.put([message("once", id="a"), message("twice", id="b")])
-    Lossy(monkeypatch, times=1)
-    with pytest.raises(ConnectionLost, match="not known") as caught:
-        trash.discard(ANA, [("message", "a")], reason="", at=START)
-    assert caught.value.maybe_done
-    assert [m.id for m in store.find(MINE)] == ["b"], "here it was done"
 
 
 def test_a_pooler_that_keeps_no_prepared_statements_is_noticed(open_database):

@@ -1,11 +1,21 @@
-"""REST on a real socket: what is sent is kept, what is wrong is refused in one form."""
+"""REST on a real socket: what is sent is kept, what is wrong is refused in one form, the pages are true."""
 
 import json
+import os
+import re
+import shutil
+import subprocess
 import time
+from importlib.metadata import requires
+from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from schemas import campaign
 from tables import read_tables
 
+from jiyi.server.rest import describe_api
 from jiyi.wire import ROUTES
 
 SAID = {"message": {"role": "user", "content": "I moved to Lisbon. 我喜欢喝茶"}}
@@ -113,3 +123,76 @@ def test_the_description_names_every_route(server):
     told = server.client().get("/openapi.json").json()
     for route in ROUTES:
         assert told["paths"]["/v1" + route.path][route.method.lower()]["operationId"] == route.verb
+
+
+def test_the_description_has_the_headers_that_are_read():
+    told = describe_api()
+    record = told["paths"]["/v1/records/{record_id}"]
+    headers = {method: {one["name"] for one in record[method]["parameters"]} for method in ("get", "patch")}
+    assert headers["get"] >= {"If-Match", "If-None-Match"}
+    assert headers["patch"] >= {"If-Match", "Idempotency-Key"}
+    assert told["components"]["securitySchemes"]["header"]["name"] == "X-API-Key"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_server_is_as_its_description_says(server, tmp_path):
+    phases = ("--phases", "examples,coverage", "--max-examples", "1", "--generation-deterministic")
+    seen, failed = campaign(server, tmp_path, *phases)
+    assert not failed
+    assert [label for label, cases in seen.items() if not cases["coverage"]] == []
+
+
+def test_links_lead_to_what_is_there(server):
+    """Every link names an operation and says what it asks for."""
+    paths = server.client().get("/openapi.json").json()["paths"]
+    operations = {told["operationId"]: told for methods in paths.values() for told in methods.values()}
+    for told in operations.values():
+        for link in told["responses"].get("200", {}).get("links", {}).values():
+            named = {parameter["name"] for parameter in operations[link["operationId"]]["parameters"]}
+            assert set(link.get("parameters", ())) <= named
+            assert bool(link.get("requestBody")) == ("parameters" not in link)
+    assert "links" in operations["save_message"]["responses"]["200"]
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+BLOCK = re.compile(r"```sh\n(.*?)```(?:\n\n```text output\n(.*?)```)?", re.DOTALL)
+AT = "http://127.0.0.1:8710"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+@pytest.mark.parametrize("page", ["rest.md", "zh/rest.md"])
+def test_the_page_says_what_happens(server, tmp_path, page):
+    key = server.client("acme").headers["authorization"].removeprefix("Bearer ")
+    blocks, before = BLOCK.findall((DOCS / page).read_text("utf-8")), ""
+    assert len(blocks) > 4
+    for commands, shown in blocks:
+        whole = before + "echo ----; set -e\n" + commands
+        command, env = ["bash", "-c", whole.replace(AT, server.url)], {"PATH": os.environ["PATH"]}
+        told = subprocess.check_output(command, cwd=tmp_path, env=env | {"KEY": key}, text=True)
+        printed = told.rpartition("----\n")[2]
+        wanted = ".*".join(map(re.escape, shown.strip().split("...")))
+        assert re.fullmatch(wanted or ".*", printed.strip(), re.DOTALL), printed
+        before += "".join(line + "\n" for line in commands.splitlines() if line.startswith("export "))
+
+
+def brought(wanted):
+    """Return the names of all packages that a requirement needs here, without its own."""
+    found, waiting = {}, [Requirement(wanted)]
+    own = canonicalize_name(waiting[0].name)
+    while waiting:
+        one = waiting.pop()
+        extras = found.setdefault(canonicalize_name(one.name), set())
+        for extra in {"", *one.extras} - extras:
+            extras.add(extra)
+            needed = map(Requirement, requires(one.name) or ())
+            waiting += [n for n in needed if n.marker is None or n.marker.evaluate({"extra": extra})]
+    return found.keys() - {own}
+
+
+@pytest.mark.parametrize(("wanted", "most"), [("jiyi[api]", 36), ("jiyi[api,mcp]", 50)])
+def test_the_server_brings_few_packages(wanted, most):
+    names = sorted(brought(wanted))
+    assert "uvicorn" in names
+    assert len(names) <= most, names

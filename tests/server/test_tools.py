@@ -1,7 +1,11 @@
-"""``/mcp`` with the SDK's own client over a real socket."""
+"""``/mcp`` with the SDK's own client over a real socket, and in the protocol's own suite."""
 
 import asyncio
 import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
 
 import httpx
 import pytest
@@ -118,3 +122,30 @@ def test_bad_requests_are_refused_and_the_server_lives(server):
         )
         assert 400 <= answer.status_code < 500, body[:20]
     assert httpx.get(f"{server.url}/healthz").status_code == 200
+
+
+EXPECTED = Path(__file__).with_name("conformance.yml")
+
+
+def node_version() -> int:
+    node = shutil.which("node")
+    if node is None:
+        return 0
+    told = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout
+    return int(told.strip().removeprefix("v").partition(".")[0])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("JIYI_TEST_CONFORMANCE" not in os.environ, reason="JIYI_TEST_CONFORMANCE names no suite")
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+def test_only_what_is_expected_fails(serve, version, tmp_path):
+    if node_version() < 22:
+        pytest.skip("the suite needs Node 22")
+    lines = EXPECTED.read_text("utf-8").splitlines()
+    expected = tmp_path / "expected.yml"
+    expected.write_text("\n".join(line for line in lines if f"passes in {version}" not in line), "utf-8")
+    with serve(user_id="ana") as server:  # the suite sends no key and names no user
+        command = ["node", os.environ["JIYI_TEST_CONFORMANCE"], "server", "--url", f"{server.url}/mcp"]
+        options = ["--suite", "all", "--spec-version", version, "--expected-failures", str(expected)]
+        done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=250, check=False)
+    assert done.returncode == 0, done.stdout[-3_000:]
