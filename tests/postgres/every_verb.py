@@ -1,5 +1,6 @@
 """One use of every verb, and what was asked of the server meanwhile."""
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from samples import START, episode, fact, item, knowledge, message, task
+from tables import read_tables
 
 import jiyi
 from jiyi.records import Query, Scope, Step
@@ -45,67 +47,20 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, tuple[str | No
 
 def use_every_verb(url: str, folder: Path, user_id: str = "ana") -> None:
     """Do everything a memory can do, for one user."""
-    _talk(url, user_id)
-    _live(url, folder, user_id)
-    _ask_of_storage(url, Scope(user_id=user_id))
-
-
-def _open(url: str, user_id: str) -> jiyi.MemoryManager:
-    return jiyi.open(url, user_id=user_id, embedder=HashEmbedder(), background=False)
-
-
-def _talk(url: str, user_id: str) -> None:
-    with _open(url, user_id) as memory:
+    with jiyi.open(url, user_id=user_id, embedder=HashEmbedder(), background=False) as memory:
         for number in range(12):
             role = "assistant" if number % 2 else "user"
             memory.save_message("s", role=role, content=f"the disk of edge-{number} is full", id=f"m{number}")
-        memory.save_messages("s", [{"role": "user", "content": f"more {n}"} for n in range(3)])
-        memory.save_message("s", role="system", content="be brief", pinned=True)
-        memory.remember(subject="edge-1", predicate="port", object="8443")
-        memory.remember(subject="edge-1", predicate="port", object="8444")
         started = memory.start_task("s", request="clean the disk")
         step = memory.add_step(started.id, "look")
         memory.update_task(started.id, goal="clean both disks", context={"host": "edge-1"})
         memory.update_step(step.id, description="look again", status="completed")
         memory.complete_task(started.id, outcome="success", summary="cleaned")
-        memory.flush()
-        memory.search("disk", limit=5)
         memory.search("disk", filters={"role": "user", "since": START})
-        memory.search_episodes("disk")
-        memory.search_knowledge("disk")
-        memory.build_context("s", "what of the disk?", budget=2_000)
-        memory.summarize_session("s")
-        memory.recent_messages("s")
-        memory.session_messages("s")
-        memory.sessions()
         memory.facts("edge-1", as_of=START)
-        memory.history("edge-1", "port")
-        memory.neighbours("edge-1")
-        memory.put_item(("a", "b"), "k", {"n": {"m": 1}}, ttl=60)
-        memory.put_items([{"namespace": "a", "key": "k", "value": {"x": "disk"}}])
-        memory.get_item(("a", "b"), "k", refresh=True)
-        memory.get_items("a", ["k", "l"])
-        memory.items("a", filters={"n.m": {"gte": 1}, "x": "disk"}, limit=1)
-        memory.namespaces("a")
-        memory.search("disk", namespace=("a", "b"))
-        memory.forget(namespace=("a", "b"))
-
-
-def _live(url: str, folder: Path, user_id: str) -> None:
-    with _open(url, user_id) as memory:
-        memory.pin("m1")
-        memory.unpin("m1")
-        memory.forget(ids=["m2", "m3"])
-        memory.restore("m2")
-        memory.forget(ids=["m4"], purge=True)
-        memory.run_consolidation()
-        memory.run_forget_gate()
-        memory.maintain()
-        memory.tasks()
-        memory.stats()
-        memory.export(folder / f"{user_id}.jsonl")
-        memory.import_(folder / f"{user_id}.jsonl")
-        memory.reembed()
+        for verb, given, named in read_tables(__file__)["said, asked, kept, and let go"]:
+            getattr(memory, verb)(*json.loads(given.replace("FOLDER", str(folder))), **json.loads(named))
+    _ask_of_storage(url, Scope(user_id=user_id))
 
 
 def _ask_of_storage(url: str, user: Scope) -> None:
