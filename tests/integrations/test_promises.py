@@ -128,6 +128,14 @@ def test_chinese_is_found_and_what_is_found_says_why(adapter):
         asyncio.run(through())
 
 
+@every("recall")
+def test_a_question_is_no_answer_to_itself(adapter):
+    with new_memory() as memory:
+        found = asyncio.run(adapter.recall(memory, "ana", "now", "What is the door code?"))
+    assert found.texts == []
+    assert found.nothing_relevant is None or found.nothing_relevant > 0.5
+
+
 @every("delete")
 def test_deleting_leaves_nothing_that_was_derived(adapter):
     async def through() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from examples_run import printed_by
 
 pytest.importorskip("claude_agent_sdk")
 
@@ -135,3 +136,19 @@ async def test_a_change_is_whole_when_its_caller_is_cancelled(memory):
     with pytest.raises(asyncio.CancelledError):
         await adding
     assert len(await store.load(KEY) or []) in (0, 50)
+
+
+SHOWN = {
+    "anthropic_demo.py": ["the tool said: File created", "memories/doors.md", "it said: 7341."],
+    "claude_agent_sdk_demo.py": ["as it was: True", "found: LISTEN", "after delete: None 0 found"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("script", "shown"), SHOWN.items())
+def test_a_script_shows_what_it_says(script, shown, tmp_path, monkeypatch):
+    pytest.importorskip("anthropic")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    printed = printed_by(script)
+    assert all(text in printed for text in shown), printed

@@ -1,4 +1,4 @@
-"""What sits on LangGraph's stores works on ours: agents' tools, deepagents' files, LangMem's tools."""
+"""What sits on LangGraph's stores works on ours, its own store reads our export, and the examples run."""
 
 import json
 import warnings
@@ -10,11 +10,14 @@ pytest.importorskip("langgraph.store.base")
 
 from deepagents import create_deep_agent
 from deepagents.backends import StoreBackend
+from examples_run import printed_by
 from langchain.agents import create_agent
 from langchain.tools import ToolRuntime, tool
 from langchain_openai import ChatOpenAI
+from langgraph.store.sqlite import SqliteStore
 from scripted_responses import calls, model, says
 
+from jiyi.exporters import export_for
 from jiyi.integrations.langgraph import JiyiStore
 
 
@@ -91,3 +94,42 @@ def test_langmem_manages_and_searches_memories_in_it(memory, store):
     assert [one["value"]["content"] for one in found] == ["蓝色门的密码是 8341"]
     asked(manage, "ana", action="delete", id=made.split()[-1])
     assert json.loads(asked(search, "ana", query="蓝色门的密码")) == []
+
+
+def test_their_store_reads_writes_and_sweeps_the_file(memory, tmp_path):
+    memory.remember("我搬到了杭州。")
+    memory.put_item(("users", "ana"), "settings", {"theme": "dark"})
+    memory.put_item(("users", "ana"), "brief", {"n": 1}, ttl=3_600)
+    export_for("langgraph", memory, tmp_path / "store.db")
+    with SqliteStore.from_conn_string(str(tmp_path / "store.db")) as store:
+        store.setup()
+        settings = store.get(("users", "ana"), "settings")
+        assert settings is not None
+        assert settings.value == {"theme": "dark"}
+        assert any("杭州" in item.value["content"] for item in store.search(("memories",)))
+        assert store.get(("users", "ana"), "brief") is not None
+        assert store.sweep_ttl() == 0
+        store.put(("users", "ana"), "settings", {"theme": "light"})
+        again = store.get(("users", "ana"), "settings")
+        assert again is not None
+        assert again.value == {"theme": "light"}
+
+
+def test_the_saver_s_goes_on_where_it_stopped_and_goes_when_it_is_told_to():
+    assert printed_by("langgraph_saver_demo.py").splitlines() == [
+        "asked: app-01 hangs. Restart it? 可以重启吗？",
+        "yes: restarted",
+        "before that: ['app-01 hangs.']",
+        "checkpoints: 3",
+        "after pruning: 1",
+        "after deleting: 0",
+    ]
+
+
+def test_the_store_s_answers_from_the_notes_of_who_asks():
+    told = printed_by("langgraph_store_demo.py").splitlines()
+    assert "ana: What is the code of the blue door? -> The blue door's code is 7341." in told
+    assert "ana: 打印机在几楼？ -> 打印机在三楼，常卡纸。" in told
+    assert "ana-b: What is the code of the blue door? -> The blue door's code is 9999." in told
+    assert "bo: 打印机在几楼？ -> nothing noted" in told
+    assert told[-2:] == ["forgotten: 2", 'left: ["The blue door\'s code is 9999."]']

@@ -101,31 +101,6 @@ def test_messages_reach_the_model_as_they_are(memory):
     assert json.loads(sent[0]) == json.loads(sent[1])
 
 
-def test_no_call_is_sent_without_its_result_and_all_counts(memory):
-    mine = JiyiMemory(memory, 1_300)
-    turns = []
-    for i in range(8):
-        both = call("look", {"what": "x " * 100}, f"a{i}"), call("look", {}, f"b{i}")
-        turns += [calls(*both), says("ok")]
-
-    def find(what: str) -> str:
-        return what
-
-    find.__doc__ = "Find what is far away. " * 40
-    with ScriptedChat(*turns) as chat:
-        asker = agent(chat, mine, tools=[look, find])
-        for i in range(8):
-            asker.run_sync(f"Question {i}", conversation_id="now", message_history=mine.history("now"))
-            assert mine.last is not None
-            assert mine.last.tokens <= 1_300
-    assert len(chat.asked) == 16
-    for request in chat.asked:
-        made = {one["id"] for message in request["messages"] for one in message.get("tool_calls") or ()}
-        assert made == {m["tool_call_id"] for m in request["messages"] if m["role"] == "tool"}
-    assert len(chat.asked[-1]["messages"]) < 20, "the oldest left"
-    assert len(mine.history("now")) == 32, "none is lost"
-
-
 def test_a_model_can_remember_recall_and_forget(memory):
     mine = JiyiMemory(memory, 4_000, tools=True)
     with ScriptedChat(calls(call("remember", {"text": "Ana's locker is 73."})), says("kept")) as chat:
@@ -160,15 +135,6 @@ def test_a_memory_or_a_model_that_fails_changes_nothing(open_memory):
     assert [m["content"] for m in chat.asked[0]["messages"]] == ["Be brief.", "Hi"]
     assert chat.asked[1]["messages"][-1]["content"].startswith("Error")
     assert result.output == "Hello"
-
-
-def test_a_question_is_no_answer_to_itself(memory):
-    mine = JiyiMemory(memory, 2_000)
-    with ScriptedChat() as chat:
-        agent(chat, mine).run_sync("What is the door code?", conversation_id="now")
-    assert mine.last is not None
-    assert mine.last.recalled.nothing_relevant > 0.5
-    assert mine.last.recalled.text == ""
 
 
 def test_whose_it_is_comes_from_the_deps_of_a_run(memory):
