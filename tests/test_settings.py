@@ -1,6 +1,7 @@
-"""Settings: arguments, then the environment, then the file; errors name the field."""
+"""Settings: arguments, then the environment, then the file; errors name the field and tell no secret."""
 
 import json
+import traceback
 from datetime import UTC
 from zoneinfo import ZoneInfo
 
@@ -8,9 +9,11 @@ import pytest
 from refusing import refused
 from tables import read_tables
 
-from jiyi.errors import SettingsError
+import jiyi
+from jiyi.errors import InputError, JiyiError, NotFound, SettingsError
 from jiyi.records import ForgetWeights
 from jiyi.settings import Settings, load_settings
+from jiyi.telling import mask
 
 TABLES = read_tables(__file__)
 
@@ -109,3 +112,44 @@ def test_a_secret_is_never_shown(name):
 def test_a_file_that_is_no_toml_is_named(tmp_path, content):
     (tmp_path / "jiyi.toml").write_bytes(content)
     refused(SettingsError, "settings file", load_settings)
+
+
+SECRET = "hunter2"
+ADDRESSES, OF_SERVICES = (
+    [one.replace("SECRET", SECRET) for one in TABLES[name]] for name in ("addresses", "addresses of services")
+)
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_a_broken_address_is_refused_without_its_password(address):
+    assert SECRET not in mask(address)
+    assert SECRET not in str(JiyiError(f"cannot open {address}: no such host; see docs of ana@example.org"))
+    with pytest.raises(JiyiError) as refused:
+        jiyi.open(address, user_id="ana")
+    assert SECRET not in "".join(traceback.format_exception(refused.value))
+    assert address not in str(refused.value)
+
+
+@pytest.mark.parametrize("address", OF_SERVICES)
+def test_settings_show_no_key(address):
+    given = Settings(llm_base_url=address, chroma_url=address, llm_api_key=SECRET)
+    assert SECRET not in repr(given)
+    assert given.llm_base_url == address
+    with pytest.raises(ValueError, match="llm_api_key") as refused:
+        Settings(llm_api_key=[SECRET])
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize("plain", TABLES["other words"])
+def test_other_words_stay(plain):
+    assert str(JiyiError(plain)) == plain
+
+
+def test_a_long_input_is_not_repeated():
+    said = str(NotFound(f"no session {'s' * 10_000!r}; list them with: jiyi show"))
+    assert len(said) < 200
+    assert said.endswith("…'; list them with: jiyi show")
+    said = str(InputError(f"ids={['x'] * 10_000!r} must be text; give a list of ids"))
+    assert len(said) < 500
+    assert said.startswith("ids=['x', ")
+    assert said.endswith("must be text; give a list of ids")

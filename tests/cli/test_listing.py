@@ -1,4 +1,4 @@
-"""What a memory holds, listed for people and as JSON."""
+"""What a memory holds, listed for people and as JSON; its words never steer the terminal."""
 
 from datetime import UTC, datetime
 from typing import get_args
@@ -6,6 +6,7 @@ from typing import get_args
 import pytest
 from rich.cells import cell_len
 
+from jiyi.cli.terminal import safe
 from jiyi.cli.windows import STYLES
 from jiyi.records import SECTIONS, FactStatus, Outcome, Role, TaskStatus
 
@@ -118,3 +119,36 @@ def test_everything_shown_in_colour_has_one():
     statuses = {*get_args(FactStatus), *get_args(Outcome), *get_args(TaskStatus)}
     shown = {"role": set(get_args(Role)), "section": {*SECTIONS, "framing"}, "status": statuses}
     assert {of: set(styles) for of, styles in STYLES.items()} == shown
+
+
+HOSTILE = "a\x1b]0;title\x07b\x9b31mc\u202ed\u2066e\u2028f\x7fg\rh\u200bi\U000e0041"
+SHOWN = r"a\x1b]0;title\x07b\x9b31mc\u202ed\u2066e\u2028f\x7fg\x0dh\u200bi\U000e0041"
+
+
+@pytest.fixture
+def hostile(tmp_path, steering):
+    return steering(tmp_path / "hostile.db", HOSTILE)
+
+
+def test_it_is_shown_as_escapes(run, run_json, hostile, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = run("show", "--db", hostile).stdout
+    assert f"s{SHOWN}" in shown
+    assert f"restart {SHOWN}" in shown
+    assert f"nginx {SHOWN}" in run("search", "nginx", "--db", hostile).stdout
+    (message,) = run_json("show", f"m{HOSTILE}", "--db", hostile)
+    assert message["content"] == f"nginx {HOSTILE}", "JSON gives back what was stored"
+
+
+@pytest.mark.parametrize("words", [("show", HOSTILE), ("stats", "--user", HOSTILE), ("restore", HOSTILE)])
+def test_errors_are_safe(run, hostile, words):
+    told = run(*words, "--db", hostile, code=1).stderr
+    assert "error:" in told
+    assert safe(told) == told
+
+
+def test_safe_leaves_ordinary_text_alone():
+    text = "naïve e\u0301 记忆 👩\u200d💻 ✌️ می\u200cخواهم\ta\nb \\x1b שלום"
+    assert safe(text) == text
+    assert safe(safe(HOSTILE)) == safe(HOSTILE) == SHOWN
+    assert safe("\ud800") == r"\ud800"

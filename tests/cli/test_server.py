@@ -160,25 +160,24 @@ def test_the_url_is_printed_to_be_used(start, data, serve):
 
 
 @pytest.mark.slow
-def test_a_second_one_says_where_the_first_is(serve, run, data):
+def test_where_one_runs_is_told_and_a_killed_one_leaves_a_server_that_can_be_stopped(serve, run, data):
     process, told = serve()
-    complaint = run("serve-db", "--data", data, code=1).stderr
     port = told["url"].rpartition(":")[2].partition("/")[0]
-    assert f"a server runs on {data} already, as process {told['pid']}" in complaint
-    assert f"postgresql://jiyi:***@127.0.0.1:{port}/jiyi" in complaint
-    assert process.poll() is None
-    with psycopg.connect(told["url"]) as server:
-        assert server.execute("SELECT 1").fetchone() == (1,)
-
-
-@pytest.mark.slow
-def test_a_killed_one_leaves_a_server_that_is_found_and_can_be_stopped(serve, run, data):
-    process, told = serve()
-    process.kill()
-    process.wait()
-    assert f"kill -INT {told['pid']} stops it" in run("serve-db", "--data", data, code=1).stderr
+    said = (
+        f"a server runs on {data} already, as process {told['pid']}",
+        f"postgresql://jiyi:***@127.0.0.1:{port}/jiyi",
+        f"kill -INT {told['pid']} stops it",
+    )
+    for killed in (False, True):
+        if killed:
+            process.kill()
+            process.wait()
+        complaint = run("serve-db", "--data", data, code=1).stderr
+        assert [words in complaint for words in said] == [True, True, True]
+        with psycopg.connect(told["url"]) as server:
+            assert server.execute("SELECT 1").fetchone() == (1,)
     os.kill(told["pid"], signal.SIGINT)
-    psutil.wait_procs([psutil.Process(told["pid"])] if not gone(told["pid"]) else [], timeout=60)
+    wait_until(lambda: gone(told["pid"]), 60)
     process, _ = serve()
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) == 0

@@ -1,15 +1,19 @@
-"""What a fuzzer or a hostile page sends, and what it gets."""
+"""What a fuzzer or a hostile page sends, and what it gets; and a database that does not answer."""
 
 import asyncio
 import json
 import socket
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from statistics import median
 from threading import Event, Thread
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from at_once import wait_until
+from postgres_faults.proxy import Proxy
 from prometheus_client.parser import text_string_to_metric_families
 from tables import read_tables
 
@@ -198,3 +202,40 @@ def test_failures_and_clients_that_leave_are_counted_as_such(server, monkeypatch
     assert set(client.post("/compat/mem0/v3/memories/search/", json={}).json()) == {"detail"}
     assert 'route="/v1/search",status="500"' in client.get("/metrics").text
     assert caplog.text.count("ZeroDivisionError") == 2
+
+
+HANGING = 50
+
+
+@pytest.mark.slow
+def test_healthz_answers_while_requests_wait_for_the_database(serve_at, postgres_url):
+    """Each brings a key of its own that the server has never seen, and must look up."""
+    with (
+        Proxy(postgres_url) as wire,
+        serve_at(wire.url, learn_facts=False) as server,
+        ThreadPoolExecutor(HANGING) as others,
+    ):
+        server.client("acme").get("/v1/users").raise_for_status()
+        client = server.client()
+        before = seconds_of_healthz(client)
+        keys = [f"jiyi_{number:010}_{'x' * 43}" for number in range(HANGING)]
+        wire.silence()
+        waiting = [
+            others.submit(client.get, "/v1/users", headers={"authorization": f"Bearer {key}"}) for key in keys
+        ]
+        time.sleep(0.5)
+        meanwhile = seconds_of_healthz(client)
+        assert client.get("/readyz", timeout=10).status_code == 503
+        assert not any(one.done() for one in waiting)
+        wire.speak()
+        assert {one.result().status_code for one in waiting} == {401}
+    assert meanwhile < max(0.1, 10 * before), "the others wait for half a minute, or until it answers"
+
+
+def seconds_of_healthz(client) -> float:
+    took = []
+    for _ in range(9):
+        began = time.monotonic()
+        assert client.get("/healthz").status_code == 200
+        took.append(time.monotonic() - began)
+    return median(took)

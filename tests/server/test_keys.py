@@ -1,4 +1,4 @@
-"""Keys: shown once, ended at once, one tenant's and no other's."""
+"""Keys: shown once, ended at once, one tenant's and no other's, whatever many tenants do."""
 
 import hashlib
 import json
@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from refusing import refused
 from tables import literals, read_tables
+from walls_http import OPERATIONS, begin, parrot, tenants, walk
 
 from jiyi.errors import Forbidden, InputError, NotFound, RateLimited, Unauthorized
 from jiyi.server import LOCAL_CALLER, Keys
@@ -165,3 +166,14 @@ def test_what_takes_away_is_audited_without_words(server, caplog):
     assert [line.get("outcome") for line in lines] == ["begun", "done", "begun", "failed", None]
     assert [line.get("error") for line in lines] == [None, None, None, "NotFound", None]
     assert "secret" not in str(lines)
+
+
+@pytest.mark.slow
+def test_no_answer_holds_anything_of_others(serve):
+    with parrot() as upstream, serve(server_requests_per_minute=0, proxy_upstream=upstream.url) as server:
+        world = begin(dict(tenants(server, 4)))
+        walk(world, 3, 240, seed=3)
+    assert world.faults == []
+    assert set(world.counts) == {operation.__name__ for operation in OPERATIONS}
+    assert world.statuses[200] > 200
+    assert world.statuses[404] > 20
