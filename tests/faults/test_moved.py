@@ -258,21 +258,3 @@ def test_four_processes_write_one_session(path, open_memory):
         memory.flush()
         assert counts(memory) == {"message": 400, "session": 1}
         assert memory.stats()["vectors_pending"] == 0
-
-
-MAKER = """
-import sys
-import jiyi
-from jiyi.testing import HashEmbedder
-embedder = HashEmbedder()
-print("ready", flush=True)
-sys.stdin.readline()
-with jiyi.open(sys.argv[1], user_id="ana", embedder=embedder) as memory:
-    memory.save_message("s", role="user", content="hello")
-"""
-
-
-def test_processes_that_open_a_new_file_at_the_same_moment(path, open_memory):
-    begin_together(6, MAKER, path)
-    with open_memory() as memory:
-        assert memory.stats()["message"] == 6

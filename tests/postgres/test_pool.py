@@ -30,26 +30,6 @@ from jiyi.storage.vectors import VectorRow
 MINE = Query(scope=ANA, kinds=("message",), limit=10_000)
 
 
-@pytest.mark.slow
-def test_fifty_threads_share_three_connections(open_database):
-    database = open_database(pool_max=3)
-    store = Store(database)
-
-    def say(n: int) -> None:
-        store.put([message(f"word {n}", user=f"user {n % 5}", session=f"{n}", id=f"{n}")])
-        assert len(store.find(Query(scope=Scope(user_id=f"user {n % 5}"), ids=(f"{n}",)))) == 1
-
-    with ThreadPoolExecutor(50) as pool:
-        list(pool.map(say, range(300)))
-    assert database.users() == [f"user {n}" for n in range(5)]
-    counts = [store.count(Query(scope=Scope(user_id=user)))["message"] for user in database.users()]
-    assert counts == [60] * 5
-    held = database._pool._pool.get_stats()
-    assert held["pool_max"] == 3
-    assert held["pool_size"] <= 3
-    assert "300 records" in database.check()
-
-
 def test_a_slow_statement_is_stopped(open_database):
     database = open_database(statement_seconds=0.2)
     started = time.monotonic()
@@ -71,19 +51,6 @@ def test_a_writer_waits_for_another_one_of_its_user_only(open_database):
             assert other.take_numbers("ben", 2) == 1
     with second.write("ana") as other:
         assert other.take_numbers("ana", 1) == 2
-
-
-@pytest.mark.slow
-def test_a_connection_that_was_cut_is_replaced_unseen(open_database, postgres_server, postgres_url):
-    database = open_database(pool_min=4)
-    store = Store(database)
-    store.put([message("before", id="a")])
-    for n in range(5):
-        _cut(postgres_server, postgres_url)
-        store.put([message("after", id=f"{n}")])
-        _cut(postgres_server, postgres_url)
-        assert len(store.find(MINE)) == n + 2
-        assert store.match(Query(scope=ANA, text="before")).keys[0] == ("message", "a")
 
 
 def _cut(server, url: str) -> None:

@@ -1,12 +1,12 @@
 """What must hold after any fault: all that was acknowledged is there once, and all parts agree."""
 
-import time
 from collections import Counter
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 import numpy as np
 import psycopg
+from at_once import wait_until
 
 import jiyi
 from jiyi.embeddings import split_parts
@@ -109,9 +109,6 @@ def sessions_of(superuser_url: str, url: str) -> int:
     return row[0] if row else 0
 
 
-def wait_until_alone(superuser_url: str, url: str, *, seconds: float = 30) -> None:
+def wait_until_alone(superuser_url: str, url: str) -> None:
     """Wait until nobody is connected any more: what closed has left nothing on the server."""
-    until = time.monotonic() + seconds
-    while count := sessions_of(superuser_url, url):
-        assert time.monotonic() < until, f"{count} connections are left on the server"
-        time.sleep(0.02)
+    wait_until(lambda: not sessions_of(superuser_url, url))

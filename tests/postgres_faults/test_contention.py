@@ -186,26 +186,6 @@ def test_a_save_that_is_undone_every_time_ends(open_memory, keeper, postgres_url
     assert check_whole(postgres_url, "a") == 1
 
 
-SLOW = """
-CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN PERFORM pg_sleep(20); RETURN NEW; END $$;
-CREATE TRIGGER dawdle BEFORE INSERT ON documents FOR EACH ROW EXECUTE FUNCTION dawdle();
-"""
-
-
-def test_a_statement_that_takes_too_long_is_stopped_and_nothing_is_written(open_memory, keeper, postgres_url):
-    memory = open_memory(statement_seconds=0.5)
-    memory.save_message("s", role="user", content="before wa", id="a")
-    keeper.execute(SLOW)
-    began = time.monotonic()
-    with pytest.raises(DatabaseBusy, match="statement_seconds"):
-        memory.save_message("s", role="user", content="slow wb", id="b")
-    assert time.monotonic() - began < 15
-    keeper.execute("DROP TRIGGER dawdle ON documents")
-    assert memory.save_message("s", role="user", content="slow wb", id="b").seq == 1
-    assert check_whole(postgres_url, "ab") == 2
-
-
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAY = 86_400
 

@@ -3,13 +3,13 @@
 import json
 import socket
 import threading
-import time
 from contextlib import ExitStack
 from typing import Any
 
 import httpx
 import openai
 import pytest
+from at_once import wait_until
 from local_llm import local_llm  # noqa: F401
 from openai import OpenAI
 from scripted_chat import END, ScriptedChat, call, delta, refuses, says, streams, turn
@@ -45,13 +45,14 @@ class Proxied:
 
     def stored(self, count: int, user: str = "ana") -> list[str]:
         """The words kept of a user, as soon as there are so many: they are saved after the answer."""
-        deadline, found = time.monotonic() + 30, list[str]()
-        while len(found) < count and time.monotonic() < deadline:
+
+        def found() -> list[str]:
             sessions = self.memory.sessions(user_id=user)[::-1]
             some = [m for s in sessions for m in self.memory.session_messages(s.id, user_id=user)]
-            found = [message.search_text for message in some]
-            time.sleep(0.01)
-        return found
+            return [message.search_text for message in some]
+
+        wait_until(lambda: len(found()) >= count)
+        return found()
 
 
 @pytest.fixture

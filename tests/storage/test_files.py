@@ -4,10 +4,10 @@ import os
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from at_once import wait_until
 from refusing import refused
 from tables import read_tables
 
@@ -155,11 +155,7 @@ def test_half_written_files_of_the_killed_go_with_the_next_and_no_others(memory,
 def test_purging_takes_half_written_files_too(memory, tmp_path, half):
     memory.save_message("s", role="user", content="to be purged")
     half().kill()
-    until = time.monotonic() + 30
-    while parts(tmp_path):
-        assert time.monotonic() < until
-        memory.forget(everything=True, purge=True)
-    assert not parts(tmp_path)
+    wait_until(lambda: memory.forget(everything=True, purge=True) and not parts(tmp_path))
 
 
 SECRET = "s3cret"

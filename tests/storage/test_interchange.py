@@ -264,17 +264,6 @@ def test_a_crash_leaves_whole_batches_and_the_next_import_completes(tmp_path, me
     assert [m.seq for m in memory.session_messages("talk")] == list(range(1_000))
 
 
-def test_bad_entries_between_good_ones(tmp_path, memory):
-    path = talk(tmp_path, 250)
-    lines = path.read_text("utf-8").splitlines()
-    for place in (0, 120, 251):
-        lines.insert(place, "{")
-    path.write_text("\n".join(lines), "utf-8")
-    receipt = memory.import_(path)
-    assert figures(receipt) == (250, 0, 3)
-    assert [bad.where for bad in receipt.rejected] == ["talk.jsonl:1", "talk.jsonl:121", "talk.jsonl:252"]
-
-
 def test_empty_files_and_only_bad_entries_add_nothing(tmp_path, memory):
     assert figures(memory.import_(talk(tmp_path, 0))) == (0, 0, 0)
     path = tmp_path / "bad.jsonl"
