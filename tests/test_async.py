@@ -82,14 +82,6 @@ async def test_forgetting_while_others_save_and_ask_loses_nothing(path):
         assert len(left) == 40
 
 
-async def test_one_session_from_many_tasks_has_no_gap(path):
-    async with opened(path) as memory:
-        saved = await asyncio.gather(
-            *(memory.save_message("s", role="user", content=f"{i}") for i in range(50))
-        )
-        assert sorted(m.seq for m in saved) == list(range(50))
-
-
 async def test_the_loop_is_not_held_up(path):
     ticks = 0
 

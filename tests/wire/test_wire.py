@@ -11,34 +11,13 @@ from hypothesis import strategies as st
 from refusing import refused
 
 import jiyi
-from jiyi import errors
+from jiyi import errors, wire
 from jiyi.errors import BadMessage, BadScope
 from jiyi.manager import MemoryManager
 from jiyi.records import Message, Scope
-from jiyi.wire import (
-    ROUTES,
-    Access,
-    Route,
-    adapter,
-    call_of,
-    check_tenant,
-    error_of,
-    message_of,
-    problem_of,
-    shown_text,
-    shown_user,
-    stored_user,
-    to_json,
-)
 
-HERE = {
-    "close",
-    "import_",
-    "export",
-    "pop_message",
-    "search_episodes",
-    "search_knowledge",
-}  # made of others, or of files
+# Made of others, or of files.
+HERE = {"close", "import_", "export", "pop_message", "search_episodes", "search_knowledge"}
 
 
 @pytest.fixture
@@ -78,41 +57,41 @@ def asked(memory: MemoryManager) -> dict[str, object]:
 def test_results_come_back_equal(memory):
     for verb, value in asked(memory).items():
         of = get_type_hints(getattr(MemoryManager, verb))["return"]
-        assert adapter(of).validate_json(to_json(value, of)) == value, verb
+        assert wire.adapter(of).validate_json(wire.to_json(value, of)) == value, verb
 
 
 def test_half_a_surrogate_pair_travels_as_a_mark(memory):
     saved = memory.save_message("odd", role="user", content="\ud83d half a pair", importance=0.5)
-    back = adapter(Message).validate_json(to_json(saved, Message))
+    back = wire.adapter(Message).validate_json(wire.to_json(saved, Message))
     assert (back.content, back.importance) == ("\ufffd half a pair", 0.5)
 
 
 def test_a_message_keeps_fields_that_are_named_like_those_of_the_record():
     given = {"role": "user", "content": "x", "id_": 1, "seq": 7, "scope": {"user_id": "ben"}, "kind": "other"}
     message = Message.from_openai(given, scope=Scope(user_id="ana", session_id="s"))
-    back = adapter(Message).validate_json(to_json(message, Message))
+    back = wire.adapter(Message).validate_json(wire.to_json(message, Message))
     assert back == message
     assert back.to_dict() == given
 
 
 def test_every_verb_has_one_route():
     verbs = {name for name, _ in inspect.getmembers(MemoryManager, inspect.isfunction) if name[0] != "_"}
-    assert sorted(route.verb for route in ROUTES) == sorted(verbs - HERE)
-    assert len({(route.method, route.path) for route in ROUTES}) == len(ROUTES)
+    assert sorted(route.verb for route in wire.ROUTES) == sorted(verbs - HERE)
+    assert len({(route.method, route.path) for route in wire.ROUTES}) == len(wire.ROUTES)
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.verb)
+@pytest.mark.parametrize("route", wire.ROUTES, ids=lambda route: route.verb)
 def test_examples_are_requests(route):
-    call = call_of(route)
+    call = wire.call_of(route)
     call.request.model_validate(route.notes("examples"))
     assert call.summary
 
 
 def test_only_an_envelope_is_read_as_a_message(memory):
-    assert message_of({"role": "user", "content": "x"}) == {"role": "user", "content": "x"}
+    assert wire.message_of({"role": "user", "content": "x"}) == {"role": "user", "content": "x"}
     one = memory.session_messages("s")[0]
-    assert message_of(adapter(Message).dump_python(one, mode="json")) == one
-    refused(BadMessage, "cannot be read", message_of, {"kind": "message", "message": "no dict"})
+    assert wire.message_of(wire.adapter(Message).dump_python(one, mode="json")) == one
+    refused(BadMessage, "cannot be read", wire.message_of, {"kind": "message", "message": "no dict"})
 
 
 _KNOWN = {
@@ -126,9 +105,9 @@ _KNOWN = {
 def test_errors_keep_their_class(name):
     of = getattr(errors, name)
     error = of("why", **_KNOWN.get(name, {}))
-    problem = problem_of(error)
+    problem = wire.problem_of(error)
     assert 400 <= problem["status"] <= 599
-    back = error_of(problem)
+    back = wire.error_of(problem)
     assert type(back) is of
     assert str(back) == "why"
     assert vars(back) == vars(error)
@@ -137,18 +116,18 @@ def test_errors_keep_their_class(name):
 def test_the_tables_name_what_there_is():
     statuses = tomllib.loads((files("jiyi.wire") / "statuses.toml").read_text("utf-8"))
     assert set(statuses) <= set(errors.__all__)
-    hints = get_type_hints(Route)
-    for route in ROUTES:
-        assert route.access in get_args(Access), route.verb
+    hints = get_type_hints(wire.Route)
+    for route in wire.ROUTES:
+        assert route.access in get_args(wire.Access), route.verb
         assert route.method in get_args(hints["method"]), route.verb
         assert route.how in get_args(hints["how"]), route.verb
-    assert {route.verb for route in ROUTES} <= set(dir(MemoryManager))
+    assert {route.verb for route in wire.ROUTES} <= set(dir(MemoryManager))
 
 
 def test_the_tables_have_no_row_that_nothing_reads():
     tables = tomllib.loads((files("jiyi.wire") / "routes.toml").read_text("utf-8"))
     parameters = {
-        route.verb: inspect.signature(getattr(MemoryManager, route.verb)).parameters for route in ROUTES
+        route.verb: inspect.signature(getattr(MemoryManager, route.verb)).parameters for route in wire.ROUTES
     }
     named = {name for of in parameters.values() for name in of}
     named |= {f"{verb}.{name}" for verb, of in parameters.items() for name in of}
@@ -157,19 +136,19 @@ def test_the_tables_have_no_row_that_nothing_reads():
 
 
 def test_an_unknown_problem_is_an_error_of_the_server():
-    assert type(error_of({"title": "Not Found", "status": 404})) is errors.ServerError
-    assert type(error_of({"type": "/errors#__all__", "detail": "x"})) is errors.ServerError
+    assert type(wire.error_of({"title": "Not Found", "status": 404})) is errors.ServerError
+    assert type(wire.error_of({"type": "/errors#__all__", "detail": "x"})) is errors.ServerError
 
 
 @given(st.from_regex(r"[a-z0-9][a-z0-9-]{0,5}", fullmatch=True), st.text(min_size=1))
 def test_tenants_never_meet(tenant, user):
-    stored = stored_user(check_tenant(tenant), user)
-    assert shown_user(stored) == user
-    assert shown_text(f"user {stored!r} has nothing", tenant).startswith("user ")
+    stored = wire.stored_user(wire.check_tenant(tenant), user)
+    assert wire.shown_user(stored) == user
+    assert wire.shown_text(f"user {stored!r} has nothing", tenant).startswith("user ")
     with pytest.raises(BadScope):
-        stored_user("", stored)
+        wire.stored_user("", stored)
 
 
 @pytest.mark.parametrize("name", ["A", "a/b", "-a", "a" * 64, "茶", "a_b"])
 def test_odd_tenants_are_refused(name):
-    refused(BadScope, "hyphens", check_tenant, name)
+    refused(BadScope, "hyphens", wire.check_tenant, name)
