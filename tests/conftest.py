@@ -90,7 +90,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch):
-    """No key, address or proxy of whoever runs the tests, and no endpoint that another test found dead."""
+    """No setting, key or proxy of whoever runs the tests, and no endpoint that another test found dead."""
+    for name in [name for name in os.environ if name.startswith("JIYI_") and "_TEST_" not in name]:
+        monkeypatch.delenv(name)
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")

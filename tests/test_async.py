@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from other_processes import run_apart
 
 import jiyi
 from jiyi.errors import BadQuery, Closed
@@ -211,5 +212,4 @@ if child:
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
 def test_a_forked_process_has_threads_of_its_own(tmp_path):
-    run = [sys.executable, "-c", _FORKED, str(tmp_path / "a.db"), str(tmp_path / "b.db")]
-    assert subprocess.run(run, timeout=60, check=False).returncode == 0
+    run_apart(_FORKED, tmp_path / "a.db", tmp_path / "b.db")

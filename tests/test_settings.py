@@ -20,10 +20,7 @@ TABLES = read_tables(__file__)
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch, tmp_path):
-    """No settings from outside the test."""
-    for name in Settings.model_fields:
-        monkeypatch.delenv(f"JIYI_{name.upper()}", raising=False)
-    monkeypatch.delenv("JIYI_CONFIG", raising=False)
+    """No settings in a file."""
     monkeypatch.chdir(tmp_path)
 
 

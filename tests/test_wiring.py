@@ -1,6 +1,5 @@
 """Opening files and servers: URLs, embedders that do not fit, and nothing left behind by a failure."""
 
-import subprocess
 import sys
 import threading
 import time
@@ -11,18 +10,13 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 from at_once import wait_until
+from other_processes import run_apart
 from refusing import refused
 from uses import uses
 
 import jiyi
 from jiyi.databases import check_database, database_exists, list_users
-from jiyi.errors import (
-    DatabaseUnreachable,
-    EmbedderMismatch,
-    MissingExtra,
-    SettingsError,
-    StorageError,
-)
+from jiyi.errors import DatabaseUnreachable, EmbedderMismatch, MissingExtra, SettingsError, StorageError
 from jiyi.long_term import ForgetRule
 from jiyi.settings import load_settings
 from jiyi.testing import HashEmbedder, ManualClock
@@ -164,9 +158,7 @@ with jiyi.open(sys.argv[1], user_id="ana", embedder=HashEmbedder()):
 @pytest.mark.slow
 @pytest.mark.parametrize("code", [LOADING, NOT_LOADING], ids=["bundled", "own"])
 def test_opening_loads_the_bundled_model_in_the_background_where_it_is_used(path, code):
-    command = [sys.executable, "-W", "error", "-c", code, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
+    run_apart(code, path)
 
 
 def connections(url: str) -> int:
@@ -199,7 +191,6 @@ async def test_the_awaited_verbs_take_a_url_too(postgres_url):
 
 def test_without_a_url_the_setting_names_the_place(postgres_url, path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("JIYI_DATABASE_URL", raising=False)
     chosen = {"user_id": "ana", "embedder": HashEmbedder(), "background": False}
     with pytest.raises(
         SettingsError, match=r'where is the memory\? .*jiyi\.open\("agent\.db"\).*JIYI_DATABASE_URL'

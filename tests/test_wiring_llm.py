@@ -24,7 +24,6 @@ ASK = [{"role": "user", "content": "hello"}]
 def outside(monkeypatch):
     """A key that belongs to OpenAI lies in the environment."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 
 
 def test_without_settings_there_is_neither_and_a_language_model_may_rerank():

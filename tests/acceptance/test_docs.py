@@ -79,13 +79,8 @@ def sections(text: str) -> dict[str, str]:
 
 @pytest.fixture
 def quiet_surroundings(tmp_path, monkeypatch):
-    """An empty working folder without settings or keys from outside."""
+    """An empty working folder."""
     monkeypatch.chdir(tmp_path)
-    for name in (*Settings.model_fields, "config", "db"):
-        monkeypatch.delenv(f"JIYI_{name.upper()}", raising=False)
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path
 
 
 def shown(block: Block, where: str, names: dict[str, object], capsys: pytest.CaptureFixture[str]) -> None:

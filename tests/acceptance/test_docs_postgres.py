@@ -31,9 +31,7 @@ def blocks(page: Path, info: str) -> list[str]:
 
 
 @pytest.fixture
-def filled(postgres_url, monkeypatch):
-    for name in [name for name in os.environ if name.startswith("JIYI_")]:
-        monkeypatch.delenv(name)
+def filled(postgres_url):
     with jiyi.open(postgres_url, embedder=HashEmbedder(), background=False) as memory:
         for content in ("nginx 又 502 了", "still to be embedded"):
             memory.flush()

@@ -23,9 +23,7 @@ for _name in _root.list_commands(None):  # loaded now: what they import is not y
 
 @pytest.fixture(autouse=True)
 def _own_surroundings(monkeypatch, tmp_path):
-    """No settings of this machine, an embedder that is there at once, and a folder to write in."""
-    for name in [name for name in os.environ if name.startswith("JIYI_")]:
-        monkeypatch.delenv(name)
+    """An embedder that is there at once, and a folder to write in."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("jiyi.wiring.embedder_for", lambda settings: HashEmbedder())

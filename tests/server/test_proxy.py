@@ -61,8 +61,7 @@ def database(path):
 
 
 @pytest.fixture
-def proxy(serve, monkeypatch):
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+def proxy(serve):
     with ExitStack() as opened:
 
         def make(upstream: str | None, **settings: Any) -> Proxied:
