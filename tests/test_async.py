@@ -48,24 +48,6 @@ async def test_every_verb_runs_concurrently(path):
         await memory.stats()
 
 
-async def test_the_verbs_of_life_run_too(path, tmp_path):
-    async with opened(path) as memory:
-        await memory.save_message("s", role="user", content="edge-02 的端口是 8443", id="m")
-        await memory.remember(subject="edge-02", predicate="runs on", object="web-7")
-        tasks = [await memory.start_task("s", "restart", target="nginx") for _ in range(3)]
-        episodes = await asyncio.gather(*(memory.complete_task(task.id) for task in tasks))
-        assert [one.name for one in await memory.neighbours("web-7")] == ["edge-02"]
-        assert len(await memory.history("edge-02")) == len(await memory.facts("edge-02")) == 2
-        assert (await memory.pin([one.id for one in episodes])) == 3
-        assert (await memory.maintain()).consolidation.episodes == 3
-        receipt = await memory.forget("8443")
-        assert (await memory.restore(forgotten_at=receipt.at)).total == receipt.total == 2
-        exported = await memory.export(tmp_path / "ana.jsonl")
-        assert (await memory.import_(tmp_path / "ana.jsonl")).known == exported.total
-        with pytest.raises(BadQuery):
-            await memory.forget()
-
-
 @pytest.mark.slow
 async def test_forgetting_while_others_save_and_ask_loses_nothing(path):
     async with opened(path) as memory:

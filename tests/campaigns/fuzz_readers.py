@@ -53,24 +53,9 @@ from importers.damaged_variants import damaged  # noqa: E402
 SECONDS = 5.0  # of CPU, most of a call
 LONGEST = 20_000  # bytes of what libFuzzer makes
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
-SAID = [
-    "I moved from Leeds to York on 3 May 2025, my rent is £900 and the port of api is 9090, not 8080.",
-    "我下周三下午三点去上海，住到5月8号，房租从3000涨到3500了，妈妈的电话是13800138000。",
-    "Remember: always answer in German. My sister Ana, who lives in Rome, is allergic to nuts!",
-]
-
-ANSWER = {
-    "facts": [{"message": 1, "quote": "I moved from Leeds to York", "subject": "user", "value": "York"}]
-}
-CALL = {"id": "1", "function": {"name": "f", "arguments": '{"a": 1}'}}
-CALLING = {"role": "assistant", "content": "<think>hm</think>yes", "tool_calls": [CALL]}
-USAGE = {"prompt_tokens": 3, "completion_tokens": 2}
-TURN = {"choices": [{"finish_reason": "tool_calls", "message": CALLING}], "usage": USAGE}
+SAMPLES = json.loads((TESTS / "campaigns" / "data" / "fuzz_readers.json").read_text("utf-8"))
+SAID = SAMPLES["said"]
 ROWS = [{"id": n, "name": f"n{n}", "state": {"ok": n % 7 > 0, "at": [n, None]}} for n in range(60)]
-WANTED = {
-    "and": [{"metadata.a": {"gte": 1}}, {"not": [{"role": ["user", "tool"]}]}],
-    "since": NOW.isoformat(),
-}
 FRONT = b"name: one\ndescription: 'what it is: that'\nmetadata:\n  tags: [a, b]\n  n: &x 1\n  m: *x\n"
 
 
@@ -129,6 +114,10 @@ def text_of(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
+def written(name: str) -> bytes:
+    return json.dumps(SAMPLES[name]).encode()
+
+
 def statements(data: bytes) -> object:
     return extract_message(Message(role="user", content=text_of(data), created_at=NOW), UTC, SAID[:1])
 
@@ -176,17 +165,17 @@ def readers(folder: Path) -> dict[str, Reader]:
         "front matter": Reader(lambda data: parse_front_matter(text_of(data)), [FRONT]),
         "filter": Reader(
             lambda data: read_filter(json.loads(data)),
-            [json.dumps(WANTED).encode()],
+            [written("wanted")],
             (JiyiError, ValueError, RecursionError),
         ),
         "tool output": Reader(lambda data: short(text_of(data)), [json.dumps(ROWS).encode(), texts[1] * 30]),
         "window": Reader(window, [*texts, json.dumps(ROWS).encode()]),
         "reply": Reader(
-            lambda data: (read_reply(data), read_turn(data)), [json.dumps(TURN).encode()], (ValueError,)
+            lambda data: (read_reply(data), read_turn(data)),
+            [written("turn")],
+            (ValueError,),
         ),
-        "model's facts": Reader(
-            lambda data: read_by_llm(Answering(data), [message]), [json.dumps(ANSWER).encode()]
-        ),
+        "model's facts": Reader(lambda data: read_by_llm(Answering(data), [message]), [written("answer")]),
         "MessagePack": Reader(
             unpack,
             [b"\x83\xa1a\x93\x01\xcb" + bytes(8) + b"\xc0\xa1b\xc4\x02xy\xa1c\xd4\x05z"],

@@ -8,8 +8,6 @@ import pytest
 from jiyi.errors import JiyiError
 from jiyi.telling import mask
 
-HELLO = '{"id": "m-1", "role": "user", "content": "nginx 又 502 了"}\n'
-
 
 @pytest.fixture
 def url(empty_postgres_url):
@@ -53,15 +51,6 @@ def elsewhere(url: str, **parts: object) -> str:
     given = {"role": old.username, "password": old.password, "port": old.port} | parts
     netloc = f"{given['role']}:{given['password']}@{old.hostname}:{given['port']}"
     return urlunsplit(old._replace(netloc=netloc, path=f"/{parts.get('name', old.path[1:])}"))
-
-
-def test_a_conversation_goes_in_and_is_found(run, run_json, url, tmp_path):
-    file = tmp_path / "talk.jsonl"
-    file.write_text(HELLO, "utf-8")
-    assert "1 message added" in run("import", file, "--db", url, "--user", "ana").stdout
-    assert run_json("search", "502", "--db", url)["hits"][0]["id"] == "m-1"
-    assert run_json("stats", "--db", url)["vectors_pending"] == 0
-    assert run_json("show", "m-1", "--db", url)[0]["content"] == "nginx 又 502 了"
 
 
 @pytest.mark.slow

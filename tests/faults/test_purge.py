@@ -194,16 +194,6 @@ def test_purging_what_is_gone_already_still_overwrites(memory, folder):
     clean(memory, folder)
 
 
-def test_a_dry_run_tells_and_changes_nothing(memory, folder):
-    fill(memory)
-    before = memory.everything()
-    told = memory.purge(query=words(LATIN), dry_run=True)
-    assert (told.dry_run, told.erased) == (True, 0)
-    assert memory.everything() == before
-    assert any(LATIN in item.text for item in told.items)
-    assert memory.purge(query=words(LATIN)).counts == told.counts
-
-
 def test_inside_a_transaction_it_is_refused(memory):
     memory.say(LATIN, learn=False)
     with memory.store.transaction(), pytest.raises(WrongState):

@@ -92,20 +92,6 @@ def test_a_second_one_says_where_the_first_is(server, folder):
         LocalServer(folder, programs=server.programs).start()
 
 
-def test_after_a_kill_it_starts_again_with_all_that_was_committed(server, folder):
-    with psycopg.connect(server.url) as connection:
-        connection.execute("CREATE TABLE kept AS SELECT 1")
-    top = psutil.Process(server.pid)
-    everything = [top, *top.children()]
-    for process in everything:
-        process.kill()
-    psutil.wait_procs(everything[1:], timeout=30)
-    assert server.wait() == -9
-    server.stop()
-    with LocalServer(folder, programs=server.programs) as again:
-        assert asked(again.url, "SELECT count(*) FROM kept") == (1,)
-
-
 def test_a_port_that_is_taken_is_told(server, folder):
     other = LocalServer(folder.with_name("other"), port=urlsplit(server.url).port, programs=server.programs)
     refused(StorageError, r"(?s)port \d+: .*Address already in use", other.start)

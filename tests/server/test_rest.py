@@ -113,12 +113,6 @@ def test_long_work_is_a_job(client):
     assert json.loads(events.split("data: ")[1]) == job
 
 
-def test_users_are_listed(client):
-    for user in ("ana", "ben"):
-        say(client, user=user)
-    assert client.get("/v1/users").json() == ["ana", "ben"]
-
-
 def test_the_description_names_every_route(server):
     told = server.client().get("/openapi.json").json()
     for route in ROUTES:
