@@ -82,10 +82,9 @@ def change(memory, clock, folder):
     yield "lines", [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.parametrize("server", ["postgres"])
-def test_a_server_does_what_a_file_does(request, tmp_path, server):
+def test_a_server_does_what_a_file_does(tmp_path, postgres_url):
     said = []
-    for place in (tmp_path / "agent.db", request.getfixturevalue(f"{server}_url")):
+    for place in (tmp_path / "agent.db", postgres_url):
         clock = ManualClock(datetime.fromisoformat("2026-03-30T12:00:00+00:00"))
         options = {"user_id": "ana", "embedder": HashEmbedder(), "background": False, "clock": clock}
         with jiyi.open(place, **options) as memory:

@@ -54,12 +54,8 @@ def only(name: str) -> Order:
     return order
 
 
-def environment() -> dict[str, str]:
-    return dict(word.split("=", 1) for word in shlex.split(only("ENV").words))
-
-
-def port() -> str:
-    return only("EXPOSE").words
+ENVIRONMENT = dict(word.split("=", 1) for word in shlex.split(only("ENV").words))
+PORT = only("EXPOSE").words
 
 
 def test_the_image_runs_as_a_plain_user_with_nothing_that_builds_in_the_last_stage():
@@ -84,9 +80,9 @@ def test_what_is_copied_is_there_and_let_through():
 
 
 def test_all_speak_of_one_port_and_the_server_waits_for_its_database_and_changes_nothing_else():
-    assert only("CMD").listed[-1] == port()
-    assert f", {port()}," in only("HEALTHCHECK").words
-    assert COMPOSE["services"]["jiyi"]["ports"] == [f"127.0.0.1:${{JIYI_HTTP_PORT:-{port()}}}:{port()}"]
+    assert only("CMD").listed[-1] == PORT
+    assert f", {PORT}," in only("HEALTHCHECK").words
+    assert COMPOSE["services"]["jiyi"]["ports"] == [f"127.0.0.1:${{JIYI_HTTP_PORT:-{PORT}}}:{PORT}"]
     service = COMPOSE["services"]["jiyi"]
     assert service["depends_on"] == {"postgres": {"condition": "service_healthy"}}
     assert service["read_only"] is True
@@ -145,7 +141,7 @@ def _copy(source: Path, goal: Path) -> None:
 
 def inside(image: Path, *words: str) -> subprocess.Popen[str]:
     """Run what the image would, with nothing around it but its own environment."""
-    env = {name: value.replace("/data", f"{image}/data") for name, value in environment().items()}
+    env = {name: value.replace("/data", f"{image}/data") for name, value in ENVIRONMENT.items()}
     env |= {"PATH": f"{image}/app/bin", "HOME": f"{image}/data"}
     program, out = f"{image}/app/bin/{words[0]}", {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     return subprocess.Popen(words, executable=program, cwd=image / "data", env=env, **out, text=True)
@@ -157,7 +153,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 
 def becomes_healthy(image: Path, free: int) -> bool:
-    check = [word.replace(f" {port()},", f" {free},") for word in only("HEALTHCHECK").listed]
+    check = [word.replace(f" {PORT},", f" {free},") for word in only("HEALTHCHECK").listed]
     for _ in range(100):
         if ended(inside(image, *check))[0] == 0:
             return True
@@ -175,7 +171,7 @@ def written(image: Path) -> dict[Path, int]:
 def test_what_was_built_serves_once_there_is_a_key_and_writes_to_its_data_only(image):
     free = _free_port()  # one that systems give to nobody who does not name it
     jiyi = only("ENTRYPOINT").listed
-    serve = [*jiyi, *(str(free) if word == port() else word for word in only("CMD").listed)]
+    serve = [*jiyi, *(str(free) if word == PORT else word for word in only("CMD").listed)]
     before = written(image)
     status, words = ended(inside(image, *serve))
     assert status != 0

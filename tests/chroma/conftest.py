@@ -1,13 +1,10 @@
 """A memory with its vectors in Chroma: a folder by default, or a server."""
 
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from chroma_server import ABSENT, ChromaProcess, chroma_server  # noqa: F401
-
-import jiyi
-from jiyi.testing import HashEmbedder
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,18 +25,9 @@ def own_server(tmp_path):
 
 
 @pytest.fixture
-def open_chroma(path):
-    """Open memories on one file with their vectors in a folder beside it; all are closed in the end."""
-    opened: list[jiyi.MemoryManager] = []
-
-    def make(url: Path | str = path, **options: Any) -> jiyi.MemoryManager:
-        chosen = {"user_id": "ana", "embedder": HashEmbedder(), "background": False}
-        opened.append(jiyi.open(url, **chosen | {"vector_index": "chroma"} | options))
-        return opened[-1]
-
-    yield make
-    for memory in opened:
-        memory.close()
+def open_chroma(open_memory):
+    """Open memories with their vectors in a folder beside their file, unless told otherwise."""
+    return partial(open_memory, vector_index="chroma")
 
 
 @pytest.fixture

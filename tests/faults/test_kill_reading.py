@@ -169,21 +169,12 @@ KEYS = [("message", f"{i}") for i in range(COUNT)]
 
 
 @pytest.fixture
-def open_it(path):
-    databases = []
-
-    def make(**options):
-        database = SqliteDatabase(path, **options)
-        databases.append(database)
-        return database, Store(database), Trash(database)
-
-    yield make
-    for database in databases:
-        database.close()
-
-
-def fill(store, text="filler 填充 " * 20):
-    store.put([message(f"w{i}q {text}", id=f"{i}") for i in range(COUNT)])
+def parts(path):
+    """A database with messages, its store and its trash."""
+    database = SqliteDatabase(path, lock_timeout=0.2)
+    Store(database).put([message(f"w{i}q {'filler 填充 ' * 20}", id=f"{i}") for i in range(COUNT)])
+    yield database, Store(database), Trash(database)
+    database.close()
 
 
 def check_whole(database, store, trash, there):
@@ -196,9 +187,8 @@ def check_whole(database, store, trash, there):
     database.check()
 
 
-def test_a_full_disk_leaves_everything_where_it_was(open_it):
-    database, store, trash = open_it()
-    fill(store)
+def test_a_full_disk_leaves_everything_where_it_was(parts):
+    database, store, trash = parts
     writer = database._writer
     (pages,) = writer.raw.execute("PRAGMA page_count").fetchone()
     writer.raw.execute(f"PRAGMA max_page_count={pages + 3}")
@@ -211,9 +201,8 @@ def test_a_full_disk_leaves_everything_where_it_was(open_it):
     check_whole(database, store, trash, there=True)
 
 
-def test_a_locked_file_is_named_and_everything_is_where_it_was(open_it, hold):
-    database, store, trash = open_it(lock_timeout=0.2)
-    fill(store)
+def test_a_locked_file_is_named_and_everything_is_where_it_was(parts, hold):
+    database, store, trash = parts
     trash.discard(ANA, KEYS[:5], reason="x", at=START)
     release = hold()
     for write in (
@@ -248,9 +237,8 @@ while True:
 """
 
 
-def test_a_process_that_is_killed_leaves_all_or_none(open_it, path):
-    database, store, trash = open_it()
-    fill(store)
+def test_a_process_that_is_killed_leaves_all_or_none(parts, path):
+    database, store, trash = parts
     for number in range(6):
         child = begun(KILLED, path, COUNT)
         time.sleep(0.05 + 0.07 * number)
@@ -261,8 +249,7 @@ def test_a_process_that_is_killed_leaves_all_or_none(open_it, path):
     check_whole(database, store, trash, there=True)
 
 
-def test_two_processes_that_take_out_the_same_at_once(open_it, path):
-    database, store, trash = open_it()
-    fill(store)
+def test_two_processes_that_take_out_the_same_at_once(parts, path):
+    database, store, trash = parts
     begin_together(2, KILLED.replace("while True:", "for _ in range(4):"), path, COUNT)
     check_whole(database, store, trash, there=True)

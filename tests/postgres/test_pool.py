@@ -27,6 +27,7 @@ from jiyi.storage.postgres import PostgresDatabase, PostgresVectors
 from jiyi.storage.postgres.statements import get_statement, to_psycopg
 from jiyi.storage.vectors import VectorRow
 
+CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
 MINE = Query(scope=ANA, kinds=("message",), limit=10_000)
 
 
@@ -53,13 +54,6 @@ def test_a_writer_waits_for_another_one_of_its_user_only(open_database):
         assert other.take_numbers("ana", 1) == 2
 
 
-def _cut(server, url: str) -> None:
-    database = url.rpartition("/")[2]
-    with psycopg.connect(server.superuser_url, autocommit=True) as connection:
-        words = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
-        connection.execute(words, (database,))
-
-
 def test_inside_a_transaction_the_error_goes_up_and_nothing_is_written(
     open_database, postgres_server, postgres_url
 ):
@@ -68,7 +62,8 @@ def test_inside_a_transaction_the_error_goes_up_and_nothing_is_written(
 
     with pytest.raises(DatabaseUnreachable, match="nothing was written"), store.transaction():  # noqa: PT012
         store.put([message("half", id="b")])
-        _cut(postgres_server, postgres_url)
+        with psycopg.connect(postgres_server.superuser_url, autocommit=True) as keeper:
+            keeper.execute(CUT, (postgres_url.rpartition("/")[2],))
         store.put([message("other half", id="c")])
     assert [m.id for m in store.find(MINE)] == ["a"]
     store.put([message("half", id="b")])

@@ -190,20 +190,11 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAY = 86_400
 
 
-class Clock:
-    def __init__(self, now):
-        self.now = now
-
-    def __call__(self):
-        return self.now
-
-
 def test_messages_keep_their_order_while_the_clock_goes_back(open_memory, postgres_url):
-    clock = Clock(NOON)
-    memory = open_memory(clock=clock)
     moments = [NOON, NOON - timedelta(hours=1), NOON + timedelta(days=1), NOON - timedelta(days=30)]
-    for n, moment in enumerate(moments):
-        clock.now = moment
+    now = moments[:1]
+    memory = open_memory(clock=lambda: now[0])
+    for n, now[0] in enumerate(moments):
         assert memory.save_message("s", role="user", content=f"word w{n}", id=f"{n}").seq == n
     assert [m.id for m in memory.recent_messages("s")] == ["0", "1", "2", "3"]
     assert [m.created_at for m in memory.session_messages("s")] == moments
@@ -214,7 +205,7 @@ def test_messages_keep_their_order_while_the_clock_goes_back(open_memory, postgr
 
 
 def test_processes_whose_clocks_differ_write_one_session(open_memory, postgres_url):
-    ahead, behind = open_memory(clock=Clock(NOON + timedelta(days=1))), open_memory(clock=Clock(NOON))
+    ahead, behind = open_memory(clock=lambda: NOON + timedelta(days=1)), open_memory(clock=lambda: NOON)
     for n in range(6):
         (ahead, behind)[n % 2].save_message("s", role="user", content=f"word w{n}", id=f"{n}")
         for memory in (ahead, behind):
