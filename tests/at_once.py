@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-__all__ = ["at_once", "wait_until"]
-
 
 def at_once(call: Callable[[Any], Any], given: Iterable[Any]) -> list[Any]:
     """Call with each of these; return what the calls returned in their order, or raise what one raised."""

@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["ABSENT", "ChromaProcess", "chroma_place", "chroma_server"]
-
 ABSENT = (
     None if find_spec("chromadb") else 'chromadb is not installed; to run these: pip install "jiyi[chroma]"'
 )

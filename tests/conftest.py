@@ -59,10 +59,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "explore")
 
 
 SLOW_FOLDERS = ("faults", "postgres_faults")  # they kill processes and servers
-LONGEST = (
-    *("test_fresh_clone.py", "test_schema.py", "test_fork.py", "test_deploy.py", "test_linear_time.py"),
-    "test_campaigns.py",
-)
+LONG = {
+    f"test_{name}.py" for name in ("fresh_clone", "rest", "fork", "deploy", "linear_time", "campaigns")
+}
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
@@ -76,7 +75,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent.name in SLOW_FOLDERS:
             item.add_marker("slow")
-    items.sort(key=lambda item: item.path.name not in LONGEST)
+    items.sort(key=lambda item: item.path.name not in LONG)
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:

@@ -2,8 +2,6 @@
 
 import jiyi
 
-__all__ = ["counts", "say", "talk", "work"]
-
 
 def say(memory: jiyi.MemoryManager, text: str, session: str = "s", **options: object) -> jiyi.Message:
     return memory.save_message(session, role="user", content=text, **options)

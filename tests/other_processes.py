@@ -8,8 +8,6 @@ from collections.abc import Callable
 
 import pytest
 
-__all__ = ["begin_together", "begun", "hold", "run_apart"]
-
 HOLDER = """
 import sys, apsw
 connection = apsw.Connection(sys.argv[1])

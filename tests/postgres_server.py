@@ -30,18 +30,6 @@ from jiyi.errors import StorageError
 if TYPE_CHECKING:
     from jiyi.storage.postgres.server import LocalServer
 
-__all__ = [
-    "IN_MEMORY",
-    "PASSABLE",
-    "CitusDatabase",
-    "PostgresServer",
-    "citus_url",
-    "empty_postgres_url",
-    "passable_folder",
-    "postgres_server",
-    "postgres_url",
-]
-
 # Read now: tests take settings out of the environment.
 OWN_SERVER, CLUSTER = os.environ.get("JIYI_TEST_DATABASE_URL"), os.environ.get("JIYI_TEST_CITUS_URL")
 # All that is committed is on the disk, as in earnest: tests of faults kill the server.

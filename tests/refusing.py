@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["refused"]
-
 
 def refused(error: type[Exception], words: str, call: Callable[..., Any], *args: Any, **options: Any) -> None:
     with pytest.raises(error, match=words):

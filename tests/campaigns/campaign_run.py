@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["asked", "folder_in_memory", "told"]
-
 
 def asked(about: str | None, **defaults: Any) -> argparse.Namespace:
     """Read --minutes, --seed and what else there is: each of the type of its default, a list from several."""

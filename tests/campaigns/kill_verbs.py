@@ -14,8 +14,6 @@ from tempfile import TemporaryDirectory
 import jiyi
 from jiyi.records import Fact, Item, Message, Query, Record, Scope, Step, Task, item_id
 
-__all__ = ["GONE", "TRASH", "VERBS", "Touched", "seen"]
-
 TRASH, GONE = "in the trash", "gone"
 SESSIONS = ("one", "two")
 SKILL = "---\nname: disks\ndescription: how to clean disks\n---\nRun df -h first.\n"

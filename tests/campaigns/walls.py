@@ -32,8 +32,6 @@ import jiyi
 from jiyi.errors import JiyiError
 from jiyi.testing import HashEmbedder
 
-__all__ = ["VERBS", "World", "campaign", "opened"]
-
 USERS, AGENTS, SESSIONS = 50, (None, "a1", "a2"), ("main", "work")
 STILL = "still"
 MARK = re.compile(r"mark(\w+?)x(\w+?)zz")

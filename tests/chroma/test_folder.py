@@ -192,9 +192,6 @@ def test_another_embedder_takes_over(open_chroma, path):
     assert (found.sound, found.held, found.unused) == (True, 20, ())
 
 
-# --- on a server
-
-
 def test_while_the_server_is_away_rows_are_saved_and_words_are_searched(open_chroma, own_server, path):
     memory = open_chroma(chroma_url=own_server.url)
     save(memory, "the disk is full", "coffee without sugar")

@@ -5,8 +5,6 @@ from copy import deepcopy
 from random import Random
 from typing import Any
 
-__all__ = ["DAMAGES", "damaged"]
-
 _VALUES = (None, 7, 1e308, "", "\ud800x\0", [], {}, True, [[[]]], -1)
 DAMAGES = 20
 

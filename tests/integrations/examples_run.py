@@ -4,8 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["printed_by"]
-
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

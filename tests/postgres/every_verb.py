@@ -21,8 +21,6 @@ from jiyi.storage.postgres.connection import PostgresConnection
 from jiyi.storage.postgres.statements import Statement
 from jiyi.testing import HashEmbedder
 
-__all__ = ["NARROW", "plain", "traced", "use_every_verb"]
-
 NARROW = {"ids": ("a", "b"), "roles": ("user",), "since": START, "pinned": True, "task_id": "t"}
 NARROW |= {"status": "failed", "target": "disk", "consolidated": False, "entity": "edge", "subject": "edge"}
 NARROW |= {"predicate": "port", "as_of": START, "fact_status": ("active",), "sources": ("m",), "after_seq": 1}

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 import sqlglot
 from sqlglot import exp
 
-__all__ = ["MARK", "faults_of", "faults_of_schema", "is_marked"]
-
 MARK = "-- every tenant: "
 WHOLE = frozenset({"meta"})  # tables that every machine has
 CHANGING = frozenset({"random", "rand", "clock_timestamp", "timeofday", "nextval", "uuid", "gen_random_uuid"})

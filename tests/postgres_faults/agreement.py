@@ -13,8 +13,6 @@ from jiyi.embeddings import split_parts
 from jiyi.records import Message, Query, Scope, Session
 from jiyi.testing import HashEmbedder
 
-__all__ = ["check_whole", "order_of", "sessions_of", "wait_until_alone"]
-
 MOST = 10_000
 
 

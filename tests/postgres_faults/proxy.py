@@ -6,8 +6,6 @@ import threading
 from typing import Self
 from urllib.parse import urlsplit, urlunsplit
 
-__all__ = ["Proxy"]
-
 COMMITTED = b"C\x00\x00\x00\x0bCOMMIT\x00"  # CommandComplete of PostgreSQL's protocol, version 3
 
 

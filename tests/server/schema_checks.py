@@ -15,8 +15,6 @@ from pathlib import Path
 
 import schemathesis
 
-__all__ = ["allowed_form_is_taken"]
-
 _counted: Counter[tuple[str, str]] = Counter()
 
 

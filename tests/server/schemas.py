@@ -18,8 +18,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PHASES", "campaign"]
-
 HERE = Path(__file__).parent
 PHASES = ("examples", "coverage", "fuzzing", "stateful")
 

@@ -10,8 +10,6 @@ from typing import Any
 
 import httpx
 
-__all__ = ["SESSIONS", "STILL", "Somebody", "World"]
-
 MARK = re.compile(r"mark[a-z]*\d*x\w+?zz")
 STORED = re.compile(r"[a-z0-9][a-z0-9-]*//[a-z]")
 SESSIONS = ("main", "work")

@@ -24,8 +24,6 @@ from somebody import SESSIONS, STILL, Somebody, World
 
 from jiyi.testing import HashEmbedder
 
-__all__ = ["OPERATIONS", "World", "begin", "parrot", "tenants", "walk"]
-
 TURN = 2_000  # operations until the vectors are made
 MUCH = 60  # records of a user from which on all is purged
 
