@@ -59,9 +59,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "explore")
 
 
 SLOW_FOLDERS = ("faults", "postgres_faults")  # they kill processes and servers
-LONG = {
-    f"test_{name}.py" for name in ("fresh_clone", "rest", "fork", "deploy", "linear_time", "campaigns")
-}
+LONG = {f"test_{name}.py" for name in ("fresh_clone", "rest", "fork", "deploy", "linear_time", "campaigns")}
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
