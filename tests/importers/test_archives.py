@@ -131,10 +131,11 @@ EXPECTED = {name: [*map(int, counts)] for name, *counts in COUNTS}
 
 
 @pytest.fixture(scope="module")
-def memory(tmp_path_factory):
+def users(tmp_path_factory):
+    """Give one memory for all samples, each of which goes in for users of its own."""
     path = tmp_path_factory.mktemp("m") / "m.db"
-    with jiyi.open(path, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
-        yield memory
+    with jiyi.open(path, user_id="ana", embedder=HashEmbedder(), background=False) as users:
+        yield users
 
 
 def state(memory, user):
@@ -147,25 +148,25 @@ def state(memory, user):
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_a_sample_goes_in_once(memory, name):
+def test_a_sample_goes_in_once(users, name):
     user, (*kinds, left) = f"sample {name}", EXPECTED[name]
     counted = dict(zip(("message", "knowledge", "fact", "item"), kinds, strict=True))
-    planned = memory.import_(SAMPLES / name, dry_run=True, user_id=user)
-    assert state(memory, user) == []
-    done = memory.import_(SAMPLES / name, user_id=user)
+    planned = users.import_(SAMPLES / name, dry_run=True, user_id=user)
+    assert state(users, user) == []
+    done = users.import_(SAMPLES / name, user_id=user)
     assert done.counts == planned.counts == {kind: count for kind, count in counted.items() if count}
     assert (sum(done.left_out.values()), done.rejected) == (left, ())
-    before = state(memory, user)
-    again = memory.import_(SAMPLES / name, user_id=user)
-    assert (again.added, again.known, state(memory, user)) == (0, sum(kinds), before)
-    for session in memory.sessions(user_id=user):
-        window = memory.build_context(session.id, query="tide", budget=4_000, user_id=user)
+    before = state(users, user)
+    again = users.import_(SAMPLES / name, user_id=user)
+    assert (again.added, again.known, state(users, user)) == (0, sum(kinds), before)
+    for session in users.sessions(user_id=user):
+        window = users.build_context(session.id, query="tide", budget=4_000, user_id=user)
         assert window.messages
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPECTED)
-def test_damage_harms_nothing(memory, tmp_path, name):
+def test_damage_harms_nothing(users, tmp_path, name):
     sample = SAMPLES / name
     for seed in range(DAMAGES):
         target, user = tmp_path / f"{seed}-{name}", f"{name} {seed}"
@@ -176,21 +177,21 @@ def test_damage_harms_nothing(memory, tmp_path, name):
         else:
             target.write_bytes(damaged(sample.read_bytes(), seed))
         try:
-            first = memory.import_(target, user_id=user)
+            first = users.import_(target, user_id=user)
         except ImportFailed:
-            assert not memory.sessions(user_id=user)
+            assert not users.sessions(user_id=user)
             continue
-        before = state(memory, user)
-        again = memory.import_(target, user_id=user)
+        before = state(users, user)
+        again = users.import_(target, user_id=user)
         assert (again.added, again.known) == (0, first.added + first.known)
-        assert state(memory, user) == before
+        assert state(users, user) == before
 
 
 @pytest.mark.skipif("JIYI_TEST_SAMPLES" not in os.environ, reason="JIYI_TEST_SAMPLES names no folder")
-def test_agent_files_that_others_published(memory):
+def test_agent_files_that_others_published(users):
     files = sorted(Path(os.environ["JIYI_TEST_SAMPLES"]).glob("**/*.af"))
     assert files
     for file in files:
-        done = memory.import_(file, user_id=file.name)
+        done = users.import_(file, user_id=file.name)
         assert done.added + sum(done.left_out.values()) > 0, file
         assert done.rejected == ()
