@@ -30,7 +30,8 @@ def save(memory, *words, session="s"):
 
 def say(memory, *words, session="s"):
     """Save messages with their vectors."""
-    say(memory, *words, session=session)
+    save(memory, *words, session=session)
+    memory.flush()
 
 
 def texts(memory, question, limit=1):
