@@ -26,6 +26,7 @@ __all__ = [
 
 _MAX_INTRODUCTION = 100  # characters of the words before a speech
 _MAX_TOOL_LINES = 50
+_HAN_SPACE = re.compile(r"(?<=[\u4e00-\u9fff])\s(?=[\u4e00-\u9fff])")  # it ends a clause in chats
 _LOWER_CASE_I = re.compile(r"\bi(?=(?:['’]?(?:m|ve|d|ll))?\b)(?!\.)")
 
 
@@ -42,7 +43,7 @@ class Phrase(NamedTuple):
 def find_phrases(sentence: str) -> Iterator[tuple[Phrase, re.Match[str]]]:
     """Yield the phrases in a sentence, each at its first match."""
     lower = sentence.lower()
-    sentence = _LOWER_CASE_I.sub("I", sentence)
+    sentence = _HAN_SPACE.sub("，", _LOWER_CASE_I.sub("I", sentence))
     phrases, hints = _load_phrases("zh" if is_chinese(sentence) else "en")
     for place in hints.places(lower):
         if match := _compiled(phrases[place].pattern).search(sentence):

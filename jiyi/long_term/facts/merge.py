@@ -98,7 +98,9 @@ class _Ledger:
                     self.put(replace(other, status="superseded", superseded_by=fact.id, valid_to=begins))
 
     def end(self, facts: Sequence[Fact], when: datetime) -> None:
-        for fact in facts:
+        begun = [fact for fact in facts if start_of(fact) <= when]
+        self.retract([fact for fact in facts if fact not in begun], when)  # planned, and called off
+        for fact in begun:
             self.put(replace(fact, valid_to=when, status="expired" if when <= self.now else fact.status))
 
     def retract(self, facts: Sequence[Fact], when: datetime) -> None:

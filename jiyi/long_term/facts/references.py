@@ -31,6 +31,7 @@ _MIN_SCORE = 2.0  # from which a retraction means a fact
 _UNIT = re.compile(r"[a-z%\u4e00-\u9fff]+")
 _DEFAULT_POINTS = (("value", "数值"), ("time", "时间"))
 _RELATIVE_DAY = re.compile(r"\A(?:next|this|下+个?|[这本]个?)\s?")
+_OF_PEOPLE = ("relation", "profile", "attribute")
 _OLDEST = re.compile(r"最早|最初|当初|原来|original|first", re.I)
 
 
@@ -149,15 +150,16 @@ def facts_to_end(statement: Statement, facts: Iterable[Fact], names: Names) -> l
 
     def ends(fact: Fact) -> bool:
         point, same_subject = predicate_key(fact.predicate), names.key(fact.subject) == key
-        if same_subject and not statement.replaces:
+        if same_subject and (point in points or not statement.replaces):
             named = single_valued(fact.predicate) and _occurs_in(fact.object, quote)
             about_other = not about_speaker and who <= set(analyse(fact.text))
             return named or point in points or (ends_all and about_other)
         if rows and not (about_speaker or same_subject or points or statement.replaces):
-            return fact.category in ("relation", "profile") and bool(who) and who <= set(analyse(fact.object))
+            return fact.category in _OF_PEOPLE and bool(who) and who <= set(analyse(fact.object))
         subject = set() if same_subject else set(analyse(fact.subject))
-        near = same_subject or (about_speaker and bool(over & subject))
-        words = subject.union(analyse(f"{fact.predicate} {fact.object}"))
+        guessed = not (quote.isascii() or single_valued(fact.predicate))  # its subject is a guess, its text not
+        near = same_subject or (about_speaker and (guessed or bool(over & subject)))
+        words = subject.union(analyse(f"{fact.predicate} {fact.text if guessed else fact.object}"))
         return near and bool(over) and over <= words and not is_preference(fact.predicate)
 
     return [
@@ -165,7 +167,7 @@ def facts_to_end(statement: Statement, facts: Iterable[Fact], names: Names) -> l
         for one in facts
         if one.category != "note" and rule == (one.category == "rule")
         if one.status in ("active", "unsure") and one.speaker == statement.speaker
-        if start_of(one) < statement.said_at and (_contradicts(statement, one) if rule else ends(one))
+        if one.created_at < statement.said_at and (_contradicts(statement, one) if rule else ends(one))
     ]
 
 
