@@ -36,7 +36,7 @@ _QUESTION_CHARS = 120  # that are read of the end of a question
 _IDENTIFIER = re.compile(r"\A(?:[A-Za-z]\w*(?:[-_./]\w+)+|[A-Za-z]+\d\w*)\Z")
 _CHANGE_VERB = re.compile(r"[改换调挪]")  # a verb that names no point
 _VERSION = re.compile(r"\d{1,3}\.\d{1,3}\Z")
-_NOT_IN_PERSON_NAME = re.compile(r"[A-Z0-9]")  # after the first letter of a word
+_NOT_IN_PERSON_NAME = re.compile(r"[A-Z0-9]|[班课店厂校院社组群]\Z")  # after the first letter of a word
 _Resolve = Callable[[str, int], str]  # returns whom a pronoun at a position means, "" if unknown
 
 
@@ -209,6 +209,7 @@ def _find_people(sentence: str, speaker: str) -> Iterator[tuple[str, str, bool]]
                     yield name, sex, True
                     continue
                 mine = is_listed(before, "me") or (is_listed(before, "newly") and is_listed(earlier, "me"))
+                mine = mine or (clause.chinese and before in ("", "和", "跟", "给", "让"))
                 if mine or (before in ("a", "an", "new") and any(is_listed(w.text, "me") for w in words[:2])):
                     yield possessive(name, speaker, clause.chinese), sex, mine
             elif word.tag in names and not introduces and not is_listed(before, "no_person"):
@@ -228,11 +229,10 @@ def _question_owner(question: Question, speaker: str, last_named: Callable[[], s
 
 def first_name(clause: Clause) -> str:
     """Return the first proper name in a clause, or ""."""
-    words = clause.words
-    for place, word in enumerate(words):
+    for place, word in enumerate(clause.words):
         if word.tag in _NAME_TAGS and len(word.text) > 1:
-            rest = takewhile(lambda part: part.tag == "N", words[place + 1 :]) if word.tag == "N" else ()
-            return " ".join(part.text for part in (word, *rest))
+            rest = takewhile(lambda part: part.tag == "N", clause.words[place + 1 :])
+            return " ".join(part.text for part in (word, *(rest if word.tag == "N" else ())))
     return ""
 
 
@@ -272,7 +272,7 @@ def split_point(text: str, chinese: bool) -> tuple[str, str]:
     if chinese:
         for size in range(min(7, len(text)), 1, -1):
             # "qbittorrent" names no rent
-            if text[-size:] in points and not re.match(r"[A-Za-z]{2}", text[-size - 1 : 1 - size or None]):
+            if text[-size:] in points and not re.match(r"[A-Za-z-][a-z]", text[-size - 1 : 1 - size or None]):
                 owner, _, qualified = text[:-size].rpartition("的")
                 qualified = "" if qualified in _lists()["newly"] else qualified
                 if not owner and 0 < len(qualified) <= 2 and not qualified.isascii():

@@ -42,10 +42,9 @@ class Phrase(NamedTuple):
 
 def find_phrases(sentence: str) -> Iterator[tuple[Phrase, re.Match[str]]]:
     """Yield the phrases in a sentence, each at its first match."""
-    lower = sentence.lower()
     sentence = _HAN_SPACE.sub("，", _LOWER_CASE_I.sub("I", sentence))
     phrases, hints = _load_phrases("zh" if is_chinese(sentence) else "en")
-    for place in hints.places(lower):
+    for place in hints.places(sentence.lower()):
         if match := _compiled(phrases[place].pattern).search(sentence):
             yield phrases[place], match
 
@@ -59,11 +58,9 @@ def has_cue(name: str, text: str) -> bool:
 def asserted_end(sentence: str, mode: Mode) -> int:
     """Return where the part of a sentence ends that is asserted, not asked, supposed or cited."""
     cues = load_patterns("forms", "unmeant")
-    if has_implausible_year(sentence):
-        return 0
     asks = mode & Mode.ASKED and cues["asks"].search(sentence)
     reports = mode & Mode.REPORTED and not cues["person"].search(sentence)
-    if asks or reports or cues["sentence"].search(sentence):
+    if asks or reports or cues["sentence"].search(sentence) or has_implausible_year(sentence):
         return 0
     condition = None if sentence.isascii() else cues["rest"].search(sentence)
     return condition.start() if condition else len(sentence)

@@ -27,6 +27,8 @@ _MIN_HYPOTHETICAL = 0.5  # score from which a value counts despite a "would"
 _MIN_ASSISTANT = 0.6  # score from which an assistant's value counts
 _NAMED_CONFIDENCE = 0.6  # of a value with a named point
 _MIN_UNNAMED_EN, _MIN_UNNAMED_ZH = 0.4, 0.5  # score from which a value without a point counts
+_MIN_CHANGED_ZH = 0.25  # the same for what is said to have changed: it ends an older value
+_UPDATES = Mode.CHANGED | Mode.REVERTED | Mode.TEMPORARY
 _PHRASE_CONFIDENCE = 0.75
 _MIN_QUOTE_WORDS_EN, _MIN_QUOTE_CHARS_ZH = 4, 8  # of a clause that is quoted without its sentence
 _MIN_UNNAMED_CHARS_ZH = 5  # of a quote without a point; shorter ones say nothing
@@ -36,7 +38,8 @@ _PLAN = forms.Phrase("", "plans", "plan")
 _PERSONAL = frozenset({"profile", "relation"})
 _FUTURE = frozenset({"plan", "todo"})  # values inside them are no statements of their own
 _PUNCTUATION = " \t,，:：。.!！?？;；'’\"“”「」『』`-–—…"
-_MY = re.compile(r"(?:my|our) |(?:我们?|咱们?)的?家?的?(?=[\u4e00-\u9fff])", re.I)
+_MY = re.compile(r"(?:my|our) |(?:我们?|咱们?|俺们?)的?家?的?(?:[那这][个张台]?)?(?=[\u4e00-\u9fff])", re.I)
+_LEAD = re.compile(r"\A(?:called |named |的\s?(?=\d)|设?的是?\s?(?=\d)|[改换调][成到为]\s?(?=[\dA-Za-z]))")
 _NAMED_RELATIVE = re.compile(r"(?:[Mm]y|[Oo]ur) (?:[a-z-]{1,30} ){1,4}((?:[A-Z][\w'’-]{0,30} ?){1,4})\Z")
 _EXACT_KINDS = frozenset({"date", "clock", "weekday", "money", "phone", "number", "email", "host", "code"})
 _PRONOUN_CONTEXT = 400  # characters before a pronoun that are searched for a person
@@ -95,9 +98,10 @@ class _Reader:
             beside = phrase.category in _PERSONAL and not _overlaps(value, values)
             supposed = context.modes & Mode.HYPOTHETICAL and phrase.category not in _FUTURE
             ends = phrase.action in ("end", "over")
-            uncertain = supposed or (ends and forms.has_cue("unmeant.open", _quote_around(match, clauses)))
+            quote = _quote_around(match, clauses, sentence)
+            uncertain = supposed or (ends and forms.has_cue("unmeant.open", quote))
             fits = not uncertain and (beside or not _overlaps(at, taken))
-            if fits and (statement := self._phrase_statement(phrase, match, context.modes, clauses)):
+            if fits and (statement := self._phrase_statement(phrase, match, context.modes, quote)):
                 taken.append(at)
                 values.append(value if phrase.category in _PERSONAL else at)
                 if statement.subject != self.speaker:
@@ -145,10 +149,9 @@ class _Reader:
     def _value_statement(self, clause: Clause, span: Span, score: float, mode: Mode) -> Statement | None:
         words = clause.words
         start, end = words[span.first].start, words[span.last - 1].end
-        value = self.sentence[start:end].strip(_PUNCTUATION).removeprefix("called ").removeprefix("named ")
-        if not value or forms.has_cue("value.none", value):
-            return None
-        if value[0] == "我" and self.sentence[:start].endswith("叫"):
+        value = _LEAD.sub("", self.sentence[start:end].strip(_PUNCTUATION))
+        called = value[:1] == "我" and self.sentence[:start].endswith("叫")
+        if not value or called or forms.has_cue("value.none", value):
             return None
         first = next((word.text for word in words if word.tag != "adv"), "")
         it = is_listed(first, "spoken_of") and span.kind in _EXACT_KINDS and bool(self.mentioned.point)
@@ -170,9 +173,12 @@ class _Reader:
         if not named:
             passing = span.kind == "does" and is_listed(words[span.first].text, "passing")
             passing = passing or any(is_listed(word.text, "happens") for word in words)
+            changed = mode & _UPDATES == Mode.CHANGED and not forms.has_cue("value.as_before", self.sentence)
+            passing = passing or (not changed and forms.has_cue("value.passing", self.sentence))
+            least = _MIN_CHANGED_ZH if changed else _MIN_UNNAMED_ZH
             length = len(quote.strip(_PUNCTUATION).replace(" ", ""))
             short = clause.chinese and length < _MIN_UNNAMED_CHARS_ZH and not self._bare_answer(clause)
-            if passing or short or score < (_MIN_UNNAMED_ZH if clause.chinese else _MIN_UNNAMED_EN):
+            if passing or short or score < (least if clause.chinese else _MIN_UNNAMED_EN):
                 return None
         elif self.role == "user":
             score = _NAMED_CONFIDENCE
@@ -182,9 +188,9 @@ class _Reader:
         return self._build_statement(quote, found, value, mode, at=validity, confidence=score)
 
     def _phrase_statement(
-        self, phrase: forms.Phrase, match: re.Match[str], mode: Mode, clauses: Sequence[Clause]
+        self, phrase: forms.Phrase, match: re.Match[str], mode: Mode, quote: str
     ) -> Statement | None:
-        groups, quote = match.groupdict(), _quote_around(match, clauses) or self.sentence
+        groups = match.groupdict()
         value = (groups.get("o") or groups.get("q") or "").strip(_PUNCTUATION)
         predicate = phrase.predicate or groups.get("p") or groups.get("q") or ""
         named = groups.get("s")
@@ -235,9 +241,8 @@ class _Reader:
         if predicate and self.role != "user":  # marked, so that it replaces nothing that users say
             predicate += "（助手）" if is_chinese(predicate) else " (assistant)"
         value = self.speaker if forms.has_cue("value.first_person", value) else value
-        content = {"predicate": predicate, "object": value}
         times = {"valid_from": at[0], "valid_to": at[1], "corrects": bool(wrong and not changed)}
-        return self._statement(quote, **owner, **content, **times, **fields)
+        return self._statement(quote, **owner, predicate=predicate, object=value, **times, **fields)
 
     def _resolve_subject(self, text: str | None, category: str, at: int) -> str:
         """Return the subject of a phrase; the speaker if it names none."""
@@ -252,14 +257,14 @@ class _Reader:
             return relative[1]
         my = _MY.match(name)
         name = _DETERMINER.sub("", name[my.end() :] if my else name, count=1).strip(_PUNCTUATION)
-        return attribution.possessive(name, self.speaker, is_chinese(name)) if my else name
+        own = my or (category != "attribute" and is_chinese(name) and is_listed(name, "kin"))
+        return attribution.possessive(name, self.speaker, is_chinese(name)) if own else name
 
     def _resolve_pronoun(self, pronoun: str, at: int) -> str:
         """Return whom or what a pronoun at a position of the sentence means, "" if unknown."""
         if is_listed(pronoun, "of_people"):
             texts = (f"{self.text_before}{self.sentence[:at]}", *reversed(self.earlier))
-            recent = [text[-_PRONOUN_CONTEXT:] for text in texts]
-            return attribution.find_person(recent, pronoun, self.speaker)
+            return attribution.find_person([one[-_PRONOUN_CONTEXT:] for one in texts], pronoun, self.speaker)
         return self.current or self._last_named(self.sentence[:at])
 
     def _last_named(self, text: str) -> str:
@@ -301,22 +306,20 @@ def extract(
         context: the texts of the previous messages, the last one last: what an answer answers, who "she" is.
     """
     sample = text[: _MAX_ASSISTANT_CHARS if role == "assistant" else _MAX_CHARS]
-    if role == "system" or not sample.strip():
+    unmeant = role != "tool" and forms.has_cue("unmeant.message", sample)
+    if unmeant or role == "system" or not sample.strip():
         return []
     if role == "tool":
         name = "tool" if speaker in (None, "", "user") else speaker  # no tool speaks for the user
         return list(islice(forms.tool_settings(sample, speaker=name, said_at=said_at), _MAX_STATEMENTS))
-    if forms.has_cue("unmeant.message", sample):
-        return []
     name = speaker or ("user" if role == "user" else role)
     reader = _Reader(name, role, said_at, zone, context, forms.without_speech(sample))
-    statements: dict[tuple[str, str, str, str], Statement] = {}
+    statements: dict[tuple[str, str], Statement] = {}
     for statement in reader.read():
-        key = (statement.action, statement.subject, statement.predicate, statement.object or statement.quote)
-        statements.setdefault(key, statement)
-        if len(statements) == _MAX_STATEMENTS:
-            break
-    return list(statements.values())
+        plain = bool(statement.object) and single_valued(statement.predicate)  # else only its words count
+        point = f"{statement.subject}\n{statement.predicate}\n{statement.object}"
+        statements.setdefault((statement.action, point if plain else statement.quote), statement)
+    return list(islice(statements.values(), _MAX_STATEMENTS))
 
 
 def extract_message(message: Message, zone: tzinfo, context: Sequence[str] = ()) -> list[Statement]:
@@ -326,10 +329,10 @@ def extract_message(message: Message, zone: tzinfo, context: Sequence[str] = ())
     return [replace(statement, source=message.id) for statement in statements]
 
 
-def _quote_around(match: re.Match[str], clauses: Sequence[Clause]) -> str:
+def _quote_around(match: re.Match[str], clauses: Sequence[Clause], sentence: str) -> str:
     start, end = match.span()
     inside = [clause for clause in clauses if clause.words[0].start < end and start < clause.words[-1].end]
-    return match.string[inside[0].words[0].start : max(end, inside[-1].words[-1].end)] if inside else ""
+    return sentence[inside[0].words[0].start : max(end, inside[-1].words[-1].end)] if inside else sentence
 
 
 def _quote_clause(clause: Clause, sentence: str, subject: str, *, alone: bool) -> str:
@@ -344,9 +347,8 @@ def _drop_weak(found: Sequence[Statement]) -> list[Statement]:
     named = [statement for statement in found if single_valued(statement.predicate)]
     guesses = [statement for statement in found if not single_valued(statement.predicate)]
     surest = max(guesses, key=lambda statement: statement.confidence, default=None)
-    if surest and any(statement.subject in surest.object for statement in named):
-        surest = None
-    kept = [statement for statement in found if statement is surest or statement in named]
+    claimed = surest and any(statement.subject in surest.object for statement in named)
+    kept = [one for one in found if one in named or (one is surest and not claimed)]
     subjects = {statement.subject for statement in kept}
     return [statement for statement in kept if statement.object not in subjects]
 

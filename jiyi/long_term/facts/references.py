@@ -31,7 +31,6 @@ _MIN_SCORE = 2.0  # from which a retraction means a fact
 _UNIT = re.compile(r"[a-z%\u4e00-\u9fff]+")
 _DEFAULT_POINTS = (("value", "数值"), ("time", "时间"))
 _RELATIVE_DAY = re.compile(r"\A(?:next|this|下+个?|[这本]个?)\s?")
-_OF_PEOPLE = ("relation", "profile", "attribute")
 _OLDEST = re.compile(r"最早|最初|当初|原来|original|first", re.I)
 
 
@@ -53,8 +52,7 @@ def resolve_slot(
     elif not statement.replaces:
         candidates = [fact for fact in candidates if _fits_shape(shape, _value_shape(fact.object))]
         candidates = [fact for fact in candidates if subject or fact.created_at >= since]
-    own = [fact for fact in candidates if names.key(fact.subject) == names.key(subject)]
-    candidates = own or candidates
+    candidates = [one for one in candidates if names.key(one.subject) == names.key(subject)] or candidates
     slots = {slot_of(fact, names) for fact in candidates}
     if not slots and subject and not statement.predicate:
         point = _DEFAULT_POINTS[shape[0] == "time"][not subject.isascii()]
@@ -145,7 +143,7 @@ def facts_to_end(statement: Statement, facts: Iterable[Fact], names: Names) -> l
     rows = [row for row in word_lists()["over"] if re.search(row["said"], quote)]
     points = {predicate_key(point) for row in rows for point in row["points"]}
     ends_all = any(row["whole"] for row in rows)
-    over, who = set(analyse(statement.replaces)), set(analyse(statement.subject))
+    over, who = set(analyse(statement.replaces)), set(analyse(statement.subject)) or {""}
     about_speaker = statement.subject == statement.speaker
 
     def ends(fact: Fact) -> bool:
@@ -155,9 +153,9 @@ def facts_to_end(statement: Statement, facts: Iterable[Fact], names: Names) -> l
             about_other = not about_speaker and who <= set(analyse(fact.text))
             return named or point in points or (ends_all and about_other)
         if rows and not (about_speaker or same_subject or points or statement.replaces):
-            return fact.category in _OF_PEOPLE and bool(who) and who <= set(analyse(fact.object))
+            return fact.category in ("relation", "profile", "attribute") and who <= set(analyse(fact.object))
         subject = set() if same_subject else set(analyse(fact.subject))
-        guessed = not (quote.isascii() or single_valued(fact.predicate))  # its subject is a guess, its text not
+        guessed = not (quote.isascii() or single_valued(fact.predicate))  # only its text is sure
         near = same_subject or (about_speaker and (guessed or bool(over & subject)))
         words = subject.union(analyse(f"{fact.predicate} {fact.text if guessed else fact.object}"))
         return near and bool(over) and over <= words and not is_preference(fact.predicate)
@@ -176,11 +174,9 @@ def _contradicts(statement: Statement, fact: Fact) -> bool:
     point = point_of_rule(fact)
     if point and statement.object and point in new.points and not new.forbids:
         return False  # the newer rule replaces the older one of its point anyway
-    if point and new.points:
+    if point:
         takes_back = new.releases if not statement.object else new.forbids
         return point in new.points and (new.points[point] == old.points.get(point)) == takes_back
-    if point:
-        return False
     same_value = any(old.points.get(name) == value for name, value in new.points.items())
     if not statement.object:
         fits = bool(new.terms) and new.terms <= old.terms
