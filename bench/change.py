@@ -119,16 +119,18 @@ def _neutral(talks: Sequence[Talk]) -> dict[str, Any]:
 
 def _sessions(talk: Talk) -> list[dict[str, Any]]:
     sessions: dict[int, list[dict[str, Any]]] = {}
+    called = ""  # id of the latest call
     for said in talk.said:
-        sessions.setdefault(said.session, []).append(
-            {
-                "id": f"{talk.name}:{said.number}",
-                "role": said.role,
-                "name": said.name,
-                "content": said.text,
-                "created_at": said.at.isoformat(),
-            }
-        )
+        message: dict[str, Any] = {"id": f"{talk.name}:{said.number}", "created_at": said.at.isoformat()}
+        if said.role == "call":
+            called = message["id"]
+            call = {"id": called, "function": {"name": said.name, "arguments": said.text}}
+            message |= {"role": "assistant", "tool_calls": [{"type": "function", **call}]}
+        else:
+            message |= {"role": said.role, "name": said.name, "content": said.text}
+            if said.role == "tool" and called:
+                message["tool_call_id"] = called
+        sessions.setdefault(said.session, []).append(message)
     return [{"session_id": f"s{number}", "messages": some} for number, some in sessions.items()]
 
 

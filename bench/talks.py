@@ -19,6 +19,8 @@ KINDS = ("current", "as_of", "plain", "none")
 _BETWEEN = timedelta(seconds=40)  # two messages of a session
 _TIME = re.compile(r"^(\d{4}-\d\d-\d\d) (\d\d:\d\d)$")
 _MESSAGE = re.compile(r"^(\d+) ([^:：]{1,40}?)[:：] ?(.*)$")
+_ASSISTANTS = ("bot", "助手", "assistant")
+_CALL = re.compile(rf"(?:{'|'.join(_ASSISTANTS)}) calls (.+)")
 _SPAN = re.compile(r"^(\d{4}-\d\d-\d\d) to (\d{4}-\d\d-\d\d)$")
 
 
@@ -31,9 +33,9 @@ class Said:
     """One message."""
 
     number: int
-    role: str
+    role: str  # "call": of a tool, by the assistant
     name: str
-    text: str
+    text: str  # of a call, its arguments
     at: datetime
     session: int
 
@@ -143,7 +145,9 @@ def _message(line: str, talk: Talk) -> None:
     role = "user"
     if who.startswith("tool "):
         role, who = "tool", who[5:].strip()
-    elif who in {"bot", "助手", "assistant"}:
+    elif called := _CALL.match(who):
+        role, who = "call", called[1]
+    elif who in _ASSISTANTS:
         role = "assistant"
     talk.said.append(Said(number, role, who, match[3].replace("\\n", "\n"), at, last.session))
 

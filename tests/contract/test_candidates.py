@@ -66,11 +66,13 @@ def test_columns_say_what_the_records_say(store):
     said = message("Did you see Anna's note from 3 May?", id="m", at=7, name="Bob")
     past = episode("the disk was full", id="e", at=9)
     answer = message("yes", id="a", at=8, role="assistant", agent="ops")
-    store.put([said, answer, past])
-    found = ask(store, "note disk", keys("m", "a") + keys("e", kind="episode"))
+    output = message("ok", id="t", at=8.5, role="tool", name="book_room")
+    store.put([said, answer, output, past])
+    found = ask(store, "note disk", keys("m", "a", "t") + keys("e", kind="episode"))
     rows = rows_of(found)
-    assert set(found.keys) == {("message", "m"), ("message", "a"), ("episode", "e")}
-    assert (rows["m"].speaker, rows["a"].speaker, rows["e"].speaker) == ("Bob", "assistant", None)
+    assert set(found.keys) == {("message", "m"), ("message", "a"), ("message", "t"), ("episode", "e")}
+    speakers = {"m": "Bob", "a": "assistant", "t": "tool", "e": None}
+    assert {id_: rows[id_].speaker for id_ in rows} == speakers
     assert (rows["m"].role, rows["a"].role, rows["e"].role) == ("user", "assistant", None)
     assert rows["m"].traits == traits(said.search_text) == Trait(int(rows["m"].traits))
     assert Trait.QUESTION | Trait.DATE in rows["m"].traits
@@ -79,8 +81,8 @@ def test_columns_say_what_the_records_say(store):
         assert rows[record.id].length == len(analyse(record.search_text))
     assert rows["m"].session == rows["a"].session == rows["e"].session >= 0
     assert (rows["e"].previous, rows["e"].following) == (None, None)
-    assert found.total == 3
-    assert sorted(found.speakers) == ["Bob", "assistant"]
+    assert found.total == 4
+    assert sorted(found.speakers) == ["Bob", "assistant", "tool"]
 
 
 def test_the_best_of_each_kind_come(store):

@@ -187,10 +187,10 @@ def test_without_two_sides_it_does_not_matter_who_said_it(text):
 
 def test_what_kind_of_thing_a_row_says_and_its_length_up_to_sixty_terms():
     said = [Row(traits=Trait.GREETING, length=20, speaker="Ana"), Row(length=3, speaker="Ben")]
-    said += [Row(length=4, traits=Trait.ASKS_LAST, speaker="Ana"), Row(role="tool", speaker="tool")]
+    said += [Row(length=4, traits=Trait.ASKS_LAST, speaker="Ana"), Row(length=9, role="tool", speaker="tool")]
     found = table(*said, Row(session=-1, kind="knowledge", role=None, speaker=None, length=9))
     assert (column("small_talk", found), column("asks", found)) == ([1, 1, 0, 0, 0], [0, 0, 1, 0, 0])
-    assert column("length", found) == pytest.approx([*np.log1p([20, 3, 4]), 0, 0])
+    assert column("length", found) == pytest.approx([*np.log1p([20, 3, 4, 9]), 0])
     found = table(*[Row(length=n, speaker=who) for n, who in ((59, "Ana"), (60, "Ben"), (900, "Ana"))])
     assert column("length", found) == pytest.approx(np.log1p([59, 60, 60]))
 
@@ -280,3 +280,19 @@ def test_standardised_values_have_mean_0_and_deviation_1(values):
 @given(value=st.floats(-100, 100, width=32), count=st.integers(1, 2_000))
 def test_standardised_equal_values_are_zeros(value, count):
     assert not standardise(np.full(count, value, np.float32)).any()
+
+
+def test_an_output_also_has_the_words_and_the_nearness_of_its_call():
+    said = [Row(role="assistant", words=(0.9, 0)), Row(role="tool"), Row(role="tool", words=(0, 0.5))]
+    said += [Row(role="user", words=(0.9, 0)), Row(role="tool", speaker="tool")]
+    found = table(*said, idf=(1, 1))
+    assert column("cover", found) == pytest.approx([0.5, 0.5, 1, 0.5, 0])
+    about = evidence([(1, 0, 0), (0, 1, 0), (0, 1, 0), (1, 0, 0), (0, 1, 0)])
+    near = column("meaning", found, about=about)
+    assert near[:4] == pytest.approx([near[0]] * 4)
+    assert near[4] < near[0], "what follows a user's message is no answer to a call"
+
+
+def test_outputs_are_neither_of_the_person_named_nor_of_others():
+    found = table(Row(speaker="Ana"), Row(speaker="Ben"), Row(role="tool", speaker="tool"))
+    assert column("speaker", found, question("Which flight did Ana book?")) == [1, -1, 0]

@@ -55,6 +55,15 @@ def test_nothing_said_after_the_time_asked_about_takes_a_place():
     assert earlier.scores[earlier.rows.tolist().index(0)] == earlier.scores.max()
 
 
+def test_what_says_many_things_neither_replaces_nor_is_replaced():
+    found, about = table(Row(at=0, words=(1,)), Row(at=90, words=(1,))), evidence([[1, 0.1, 0], [1, 0.2, 0]])
+    short = ["the port is 8443", "the port is now 9443"]
+    long = short[0] + "\neth0: up" * 40
+    for texts, replaced in ((short, True), ([long, short[1]], False), ([short[0], long], False)):
+        _, best = compared(found, question("which port is it?", days=100), about, texts)
+        assert best.outdated.any() == replaced
+
+
 @pytest.mark.parametrize(("lead", "first"), [(1.0, 1), (6.0, 0)])
 def test_what_hardly_matches_the_question_moves_above_nothing(lead, first):
     found = table(Row(at=0, words=(1,)), Row(at=90, words=(1,)))

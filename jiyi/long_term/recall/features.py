@@ -6,7 +6,7 @@ memory does not have (sessions, several speakers, dates) is 0 in all rows and ha
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,8 +90,11 @@ class Features:
 
 def compute_features(question: Question, table: Candidates, evidence: Evidence | None) -> Features:
     """Return the features of all rows of a table with at least one row."""
+    is_tool = table.roles == ROLES.index("tool")
     named = named_speakers(question.text, table.speakers)
     words, terms, idf = _drop_names(table, named)
+    if is_tool.any():
+        words, evidence = _read_with_calls(table, is_tool, words, evidence)
     nothing = np.zeros(len(table), np.float32)
     dialogue = turn_taking(table)
     has: NDArray[np.bool_] = words > 0
@@ -196,6 +199,26 @@ def _drop_names(table: Candidates, named: list[int]) -> tuple[NDArray[np.float32
     return table.words[:, keep], tuple(table.terms[place] for place in keep), table.idf[keep]
 
 
+def _read_with_calls(
+    table: Candidates, is_tool: NDArray[np.bool_], words: NDArray[np.float32], evidence: Evidence | None
+) -> tuple[NDArray[np.float32], Evidence | None]:
+    """Return words and evidence in which a tool's output also has the words and the nearness of its call.
+
+    An output seldom says what it is about: which host, which file. The call that asked for it does.
+    """
+    calls = np.where(is_tool, table.previous, -1)
+    while (between := (calls >= 0) & is_tool[calls]).any():  # outputs of one message with several calls
+        calls = np.where(between, table.previous[calls], calls)
+    outputs = np.flatnonzero((calls >= 0) & (table.roles[calls] == ROLES.index("assistant")))
+    words = words.copy()
+    words[outputs] = np.maximum(words[outputs], words[calls[outputs]])
+    if evidence is None:
+        return words, None
+    similarity = evidence.similarity.copy()
+    similarity[outputs] = np.maximum(similarity[outputs], similarity[calls[outputs]])
+    return words, replace(evidence, similarity=similarity)
+
+
 def _centre_vectors(evidence: Evidence | None, size: int) -> tuple[NDArray[np.float32], Column, float, int]:
     """Return the vectors minus their mean, their nearness to the question, its distance, and their number.
 
@@ -251,7 +274,8 @@ def _speaker_features(question: Question, table: Candidates, named: list[int]) -
     """Return 1 for rows of the speaker that the question is about, -1 for rows of others."""
     side = sides = nothing = np.zeros(len(table), np.float32)
     if len(named) == 1:
-        side = np.where(table.speaker == named[0], np.float32(1), -(table.speaker >= 0).astype(np.float32))
+        others = (table.speaker >= 0) & (table.roles != ROLES.index("tool"))
+        side = np.where(table.speaker == named[0], np.float32(1), -others.astype(np.float32))
     assistant, user = (table.roles == ROLES.index(role) for role in ("assistant", "user"))
     if not named and assistant.any() and user.any():
         sides = assistant.astype(np.float32) - user
@@ -268,10 +292,9 @@ def _content_features(question: Question, table: Candidates, dialogue: Column) -
         return np.asarray((table.traits & trait.value) != 0, np.float32)
 
     nothing = np.zeros(len(table), np.float32)
-    spoken = table.roles != ROLES.index("tool")  # the length of a tool's output says nothing
     return {
         "length": dialogue
-        * np.log1p(np.where(spoken, np.minimum(table.length, _MAX_LENGTH), 0), dtype=np.float32),
+        * np.log1p(np.minimum(table.length, _MAX_LENGTH), dtype=np.float32),
         "small_talk": np.maximum(has(Trait.GREETING), table.length <= 3),
         "asks": dialogue * has(Trait.ASKS_LAST),
         "tells_number": has(Trait.NUMBER) if question.how_many else nothing,

@@ -6,7 +6,7 @@ are compared in pairs (`jiyi.long_term.recall.pairs`), together with how well ea
 and reordered by the result. Pure functions; all weights are learned.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -41,6 +41,7 @@ SURE = 0.6  # lowest probability for `Hit.outdated_by`
 MAYBE = 0.35  # lowest probability for `Hit.maybe_outdated_by`
 REORDER = 0.22  # lowest probability for moving the later message up: an error costs little
 _REORDER_IF_CHANGED = 0.12  # the same if the question implies a change
+_MAX_STATEMENT = 300  # characters; what is longer says many things, and no other message replaces them all
 _MAX_LEAD = 5.0  # by which the score of the earlier may be higher: what hardly matches is no answer
 
 _Floats = NDArray[np.float64]
@@ -132,7 +133,7 @@ def compare_messages(
         logits = pairs.replacement_logits(group, pair)
         matrix = succession_features(features, group, rows, scores, logits)
         likely = sigmoid(weighted_sum(succession, SUCCESSION_FEATURES, matrix))
-        replaced = np.where(_comparable_pairs(features, group, texts.values(), repeats), likely, 0.0)
+        replaced = np.where(_comparable_pairs(features, group, list(texts.values()), repeats), likely, 0.0)
         order_features = _order_feature_matrix(features, group, scores, texts=list(texts.values()))
         order_scores = weighted_sum(order, ORDER_FEATURES, order_features)
         movable = np.where(scores >= scores[:, None] - _MAX_LEAD, replaced, 0.0)
@@ -257,18 +258,19 @@ def _order_feature_matrix(
 
 
 def _comparable_pairs(
-    features: Features, group: pairs.Statements, texts: Iterable[str], repeats: NDArray[np.bool_]
+    features: Features, group: pairs.Statements, texts: Sequence[str], repeats: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Return (n, n): whether j may replace i: if it is later, in other words, and not the question again.
 
-    Both must be before the time asked about and have vectors, since words alone do not show whether two
-    statements are about the same thing.
+    Both must be before the time asked about, short enough to say one thing, and have vectors, since
+    words alone do not show whether two statements are about the same thing.
     """
     by_then = group.at <= _latest_relevant_time(features)
     wordings: dict[str, int] = {}
     wording = [wordings.setdefault(" ".join(text.casefold().split()), len(wordings)) for text in texts]
     differ = np.not_equal.outer(wording, wording)
-    ready = by_then & group.vectors.any(axis=1)
+    brief = np.array([len(text) <= _MAX_STATEMENT for text in texts], np.bool_)
+    ready = by_then & brief & group.vectors.any(axis=1)
     return np.asarray((group.at > group.at[:, None]) & differ & ready[:, None] & ready & ~repeats)
 
 

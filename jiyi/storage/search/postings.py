@@ -72,7 +72,9 @@ def encode_terms(record: Searchable, known: Words | None = None) -> Row:
     if known is None:
         terms = analyse(text)
         known = len(terms), int(traits(text)), pack(terms)
-    speaker = storable(record.speaker) if isinstance(record, Message) else None
+    speaker = None
+    if isinstance(record, Message):  # a tool's name is a word, not a name: "book_room"
+        speaker = "tool" if record.role == "tool" else storable(record.speaker)
     row: Row = {"length": known[0], "traits": known[1], "speaker": speaker, "entry": known[2]}
     return row | {"vector_state": "pending" if text.strip() else "none"}
 
