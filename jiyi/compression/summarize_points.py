@@ -195,7 +195,7 @@ def _make_tool_point(
     if result is not None and result.importance is not None:
         worth = (worth + result.importance) / 2
     sources, (message, place) = tuple(m.id for m in (caller, result) if m is not None), at
-    words = f"{action} → {outcome or '…'}"
+    words = f"{action} → {outcome or '…'}" if outcome or result is None else action
     return Point(words=words, label="", sources=sources, worth=worth, message=message, place=place)
 
 
@@ -222,6 +222,8 @@ def _find_outcome(output: str) -> tuple[str, bool]:
         chosen = max(reversed(ends), key=salience)
     else:
         chosen = lines[0] if lines else ""
+        if chosen.lstrip().startswith(("{", "[")) and len(chosen) > _MAX_OUTCOME_CHARS:
+            chosen = ""  # the beginning of data tells nothing
     return _truncate(" ".join(chosen[:2_000].split()), _MAX_OUTCOME_CHARS), bool(failures)
 
 

@@ -291,8 +291,3 @@ def test_an_output_also_has_the_words_and_the_nearness_of_its_call():
     near = column("meaning", found, about=about)
     assert near[:4] == pytest.approx([near[0]] * 4)
     assert near[4] < near[0], "what follows a user's message is no answer to a call"
-
-
-def test_outputs_are_neither_of_the_person_named_nor_of_others():
-    found = table(Row(speaker="Ana"), Row(speaker="Ben"), Row(role="tool", speaker="tool"))
-    assert column("speaker", found, question("Which flight did Ana book?")) == [1, -1, 0]

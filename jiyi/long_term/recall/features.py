@@ -274,8 +274,7 @@ def _speaker_features(question: Question, table: Candidates, named: list[int]) -
     """Return 1 for rows of the speaker that the question is about, -1 for rows of others."""
     side = sides = nothing = np.zeros(len(table), np.float32)
     if len(named) == 1:
-        others = (table.speaker >= 0) & (table.roles != ROLES.index("tool"))
-        side = np.where(table.speaker == named[0], np.float32(1), -others.astype(np.float32))
+        side = np.where(table.speaker == named[0], np.float32(1), -(table.speaker >= 0).astype(np.float32))
     assistant, user = (table.roles == ROLES.index(role) for role in ("assistant", "user"))
     if not named and assistant.any() and user.any():
         sides = assistant.astype(np.float32) - user
@@ -293,8 +292,7 @@ def _content_features(question: Question, table: Candidates, dialogue: Column) -
 
     nothing = np.zeros(len(table), np.float32)
     return {
-        "length": dialogue
-        * np.log1p(np.minimum(table.length, _MAX_LENGTH), dtype=np.float32),
+        "length": dialogue * np.log1p(np.minimum(table.length, _MAX_LENGTH), dtype=np.float32),
         "small_talk": np.maximum(has(Trait.GREETING), table.length <= 3),
         "asks": dialogue * has(Trait.ASKS_LAST),
         "tells_number": has(Trait.NUMBER) if question.how_many else nothing,
