@@ -185,9 +185,10 @@ def find_person(texts: Sequence[str], pronoun: str, speaker: str) -> str:
     """
     other_sex = "female" if is_listed(pronoun, "male") else "male"
     for text in texts:
-        people = [person for sentence in split_sentences(text) for person in _find_people(sentence, speaker)]
-        if people := [person for person in people if person[1] != other_sex]:
-            return max(enumerate(people), key=lambda person: (person[1][2], person[0]))[1][0]
+        said = enumerate(split_sentences(text))
+        people = [(place, *person) for place, sentence in said for person in _find_people(sentence, speaker)]
+        if people := [person for person in people if person[2] != other_sex]:
+            return max(people, key=lambda it: (it[3], it[0], it[3] and it[2] != "", people.index(it)))[1]
     return ""
 
 
@@ -215,7 +216,7 @@ def _find_people(sentence: str, speaker: str) -> Iterator[tuple[str, str, bool]]
             elif word.tag in names and not introduces and not is_listed(before, "no_person"):
                 if not _NOT_IN_PERSON_NAME.search(word.text[1:]):
                     yield name, "", True
-            elif word.tag == "M" and (words[at:] or words)[0].tag in ("verb", "be", "M"):
+            elif word.tag == "M" and (words[at:] or words)[0].tag in ("verb", "be", "aux", "M"):
                 yield name, "", False
 
 
@@ -284,7 +285,8 @@ def split_point(text: str, chinese: bool) -> tuple[str, str]:
         last = " ".join(words[-size:])
         if len(words) >= size and (last.lower() in points or last.lower().removesuffix("s") in points):
             owner = re.sub(r"['’]s\Z", "", " ".join(words[:-size]))
-            return "" if owner.lower() in _lists()["newly"] else owner, last
+            if owner.lower() not in _lists()["other"]:
+                return "" if owner.lower() in _lists()["newly"] else owner, last
     return text, ""
 
 

@@ -284,8 +284,7 @@ class _CheckedAnswer:
         """Return whether the messages have at least half the words of a sentence and all its numbers."""
         terms = set(analyse(text))
         numbers = {term for term in terms if any(letter.isdigit() for letter in term)}
-        supported = bool(terms) and numbers <= self._all_terms
-        supported = supported and 2 * len(terms & self._all_terms) >= len(terms)
+        supported = numbers <= self._all_terms and 2 * len(terms & self._all_terms) >= len(terms) > 0
         self._refused += not supported
         return supported
 

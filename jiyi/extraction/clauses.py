@@ -129,7 +129,7 @@ def _tokenize_en(sentence: str) -> list[Word]:
                 continue
             if tag == "verb" and words and words[-1].text.lower() in _DETERMINERS:
                 tag = "n"  # the report
-            if text[0].isupper() and (tag is None or (tag == "verb" and words)):
+            if text[0].isupper() and (tag is None or (tag in ("verb", "adv") and words)):
                 tag = "N" if words and words[-1].tag != "x" else "M"
             words.append(Word(match.start(), match.end(), text, tag or "n"))
         if value:

@@ -62,7 +62,7 @@ def asserted_end(sentence: str, mode: Mode) -> int:
     reports = mode & Mode.REPORTED and not cues["person"].search(sentence)
     if asks or reports or cues["sentence"].search(sentence) or has_implausible_year(sentence):
         return 0
-    condition = None if sentence.isascii() else cues["rest"].search(sentence)
+    condition = cues["rest"].search(sentence)
     return condition.start() if condition else len(sentence)
 
 

@@ -14,7 +14,7 @@ from jiyi.extraction.rules import Rule, find_rules
 from jiyi.extraction.scoring import SentenceContext, Span, select_spans
 from jiyi.extraction.statement import Statement
 from jiyi.extraction.times import first_upcoming_day, parse_validity
-from jiyi.extraction.values import kind_of_value
+from jiyi.extraction.values import kind_of_value, load_patterns
 from jiyi.records import Message, Role, single_valued
 from jiyi.text.traits import Mode, modes
 
@@ -122,8 +122,7 @@ class _Reader:
                 if statement := self._value_statement(clause, span, score, context.modes):
                     found.append(statement)
             if has_phrase := _overlaps(whole, taken):
-                found = [item for item in found if single_valued(item.predicate)]
-                found = [item for item in found if item.predicate not in predicates]
+                found = [it for it in found if single_valued(it.predicate) and it.predicate not in predicates]
             yield from (found := _drop_weak(found))
             if not has_phrase and not found:
                 mentioned = attribution.mentioned_point(clause, self._resolve_pronoun)
@@ -159,13 +158,14 @@ class _Reader:
         people: dict[str, Any] = {"speaker": self.speaker, "resolve": self._resolve_pronoun}
         place = clause, span, self.sentence
         found = attribute_value(*place, topic=self.current, question=question, **people)
+        another = found[:2] == (self.speaker, "name") and self.question.point != "name"  # her name is Canela
         if found.predicate == self.question.point:  # one value answers
             self.question = self.question._replace(point="")
         subject, named = found.subject, single_valued(found.predicate)
         if is_listed(subject, "third"):  # nobody was named
             subject = "" if named or is_listed(subject, "of_people") else self.speaker
         past = any(is_listed(word.text, "before_now") for word in words[: span.first])
-        if past or not subject or is_listed(subject, "you") or subject == value:
+        if past or another or not subject or is_listed(subject, "you") or subject == value:
             return None
         if self.role != "user" and (subject == self.speaker or score < _MIN_ASSISTANT or not named):
             return None
@@ -195,9 +195,8 @@ class _Reader:
         predicate = phrase.predicate or groups.get("p") or groups.get("q") or ""
         named = groups.get("s")
         subject = self._resolve_subject(named, phrase.category, match.start("s") if named else 0)
-        if not value or forms.has_cue("value.none", value):
-            return None
-        if named and (not subject or is_listed(subject, "you")):
+        unknown = named and (not subject or is_listed(subject, "you"))
+        if not value or unknown or forms.has_cue("value.none", value):
             return None
         if self.role != "user" and (subject == self.speaker or not single_valued(predicate)):
             return None
@@ -205,7 +204,7 @@ class _Reader:
             owner, point = attribution.split_point(subject, is_chinese(subject))
             if point and (owner or groups.get("old")):  # no owner: "the port is not 8443"
                 subject, predicate = owner.strip(" 的"), point
-            if is_listed(subject, "who") and kind_of_value(value) in _EXACT_KINDS:
+            if is_listed(subject, "who") and kind_of_value(value) in ("money", "number", "phone", "code"):
                 return None  # the doctor put it up to 40
             if is_listed(subject, "point") and (is_chinese(subject) or is_listed(subject, "personal")):
                 subject, predicate = self.speaker, subject
@@ -240,7 +239,8 @@ class _Reader:
         predicate = found.predicate
         if predicate and self.role != "user":  # marked, so that it replaces nothing that users say
             predicate += "（助手）" if is_chinese(predicate) else " (assistant)"
-        value = self.speaker if forms.has_cue("value.first_person", value) else value
+        bare = load_patterns("forms", "value")["filler"].sub("", value)  # 3443 then
+        value = self.speaker if forms.has_cue("value.first_person", value) else bare
         times = {"valid_from": at[0], "valid_to": at[1], "corrects": bool(wrong and not changed)}
         return self._statement(quote, **owner, predicate=predicate, object=value, **times, **fields)
 
@@ -248,7 +248,7 @@ class _Reader:
         """Return the subject of a phrase; the speaker if it names none."""
         if text is None:
             return self.speaker if category != "attribute" else ""
-        name = text.strip(_PUNCTUATION)
+        name = re.sub(r"['’]s\Z", "", text.strip(_PUNCTUATION))
         if forms.has_cue("value.first_person", name):
             return self.speaker
         if is_listed(name, "third"):

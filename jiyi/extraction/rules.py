@@ -76,8 +76,7 @@ class _RuleFinder:
         self._is_request = cues.matches("asking", sentence)
 
     def rules(self) -> Iterator[Rule]:
-        quotes = load_patterns("rules", "splits")["quoted"].finditer(self._text)
-        quoted = [match.span() for match in quotes]
+        quoted = [at.span() for at in load_patterns("rules", "splits")["quoted"].finditer(self._text)]
         pending_start, lasting = -1, False  # where words stand that belong to what follows
         about_others = False  # a clause before tells of somebody: "we use tabs, never spaces"
         for start, end in _split_parts(self._text):
@@ -219,8 +218,7 @@ def rule_meaning(text: str) -> RuleMeaning:
                 names.add(name)
                 rest = pattern.sub(" ", rest)
     cues = load_patterns("rules", "meaning")
-    rest = cues["passing"].sub(" ", rest)
-    rest = cues["lone"].sub(" ", rest)
+    rest = cues["lone"].sub(" ", cues["passing"].sub(" ", rest))
     return RuleMeaning(
         points={point: value for point, value in values.items() if value and not aside[point].search(text)},
         forbids=cues["denies"].search(text) is not None,

@@ -42,7 +42,8 @@ def parse_validity(
                 return span.start, to.end
             if span in brief and span.end - span.start > timedelta(days=1):
                 return span.start if span.start > said_at else None, span.end
-            return span.start, None
+            current = span.start <= said_at < span.end and span.end - span.start > timedelta(days=1)
+            return None if current else span.start, None
         if cues["until"].search(head) or cues["until_after"].match(sentence, end):
             return None, (span.end if span.end > said_at else None)
     return next(((span.start if span.start > said_at else None, span.end) for span in brief), (None, None))

@@ -98,9 +98,8 @@ class _Ledger:
                     self.put(replace(other, status="superseded", superseded_by=fact.id, valid_to=begins))
 
     def end(self, facts: Sequence[Fact], when: datetime) -> None:
-        begun = [fact for fact in facts if start_of(fact) <= when]
-        self.retract([fact for fact in facts if fact not in begun], when)  # planned, and called off
-        for fact in begun:
+        self.retract([fact for fact in facts if start_of(fact) > when], when)  # planned, and called off
+        for fact in (fact for fact in facts if start_of(fact) <= when):
             self.put(replace(fact, valid_to=when, status="expired" if when <= self.now else fact.status))
 
     def retract(self, facts: Sequence[Fact], when: datetime) -> None:
@@ -176,10 +175,8 @@ def _apply(ledger: _Ledger, statement: Statement, scope: Scope, method: FactMeth
     if rule or statement.action in ("end", "over"):
         ended = facts_to_end(statement, facts, ledger.names)
         ledger.end(ended, statement.said_at)
-        if rule and not statement.object:  # it only takes back
+        if statement.action == "over" or (rule and not statement.object):  # it only takes back
             ledger.passed += not ended
-            return
-        if statement.action == "over":
             return
     if statement.action == "revert":
         whole = resolve_revert(statement, facts, ledger.names)

@@ -30,7 +30,7 @@ _JUST_NOW = timedelta(days=1)  # what "forget that" can mean
 _MIN_SCORE = 2.0  # from which a retraction means a fact
 _UNIT = re.compile(r"[a-z%\u4e00-\u9fff]+")
 _DEFAULT_POINTS = (("value", "数值"), ("time", "时间"))
-_RELATIVE_DAY = re.compile(r"\A(?:next|this|下+个?|[这本]个?)\s?")
+_LEADING = re.compile(r"\A(?:next|this|on|at|version|下+个?|[这本]个?)\s?")
 _OLDEST = re.compile(r"最早|最初|当初|原来|original|first", re.I)
 
 
@@ -54,7 +54,7 @@ def resolve_slot(
         candidates = [fact for fact in candidates if subject or fact.created_at >= since]
     candidates = [one for one in candidates if names.key(one.subject) == names.key(subject)] or candidates
     slots = {slot_of(fact, names) for fact in candidates}
-    if not slots and subject and not statement.predicate:
+    if len(slots) != 1 and subject and not statement.predicate:
         point = _DEFAULT_POINTS[shape[0] == "time"][not subject.isascii()]
         return replace(statement, predicate=point), []
     if not slots and statement.predicate and not subject:
@@ -142,22 +142,25 @@ def facts_to_end(statement: Statement, facts: Iterable[Fact], names: Names) -> l
     key, quote = names.key(statement.subject), statement.quote.casefold()
     rows = [row for row in word_lists()["over"] if re.search(row["said"], quote)]
     points = {predicate_key(point) for row in rows for point in row["points"]}
-    ends_all = any(row["whole"] for row in rows)
+    ends_all, leaves = any(row["whole"] for row in rows), any(not row["points"] for row in rows)
     over, who = set(analyse(statement.replaces)), set(analyse(statement.subject)) or {""}
     about_speaker = statement.subject == statement.speaker
 
     def ends(fact: Fact) -> bool:
-        point, same_subject = predicate_key(fact.predicate), names.key(fact.subject) == key
+        point, named = predicate_key(fact.predicate), single_valued(fact.predicate)
+        same_subject = names.key(fact.subject) == key
         if same_subject and (point in points or not statement.replaces):
-            named = single_valued(fact.predicate) and _occurs_in(fact.object, quote)
             about_other = not about_speaker and who <= set(analyse(fact.text))
-            return named or point in points or (ends_all and about_other)
-        if rows and not (about_speaker or same_subject or points or statement.replaces):
-            return fact.category in ("relation", "profile", "attribute") and who <= set(analyse(fact.object))
+            return (named and _occurs_in(fact.object, quote)) or point in points or (ends_all and about_other)
+        if leaves and not (about_speaker or same_subject or statement.replaces):
+            means = any(who <= set(analyse(text)) for text in (fact.object, f"{fact.subject} {point}"))
+            return means and named and (ends_all or point not in word_lists()["family"])
         subject = set() if same_subject else set(analyse(fact.subject))
-        guessed = not (quote.isascii() or single_valued(fact.predicate))  # only its text is sure
-        near = same_subject or (about_speaker and (guessed or bool(over & subject)))
-        words = subject.union(analyse(f"{fact.predicate} {fact.text if guessed else fact.object}"))
+        # Without a named point, the subject of a fact is a guess.
+        lower = fact.subject.removeprefix(statement.speaker).islower()
+        guessed = not named and (lower or not quote.isascii())
+        near = same_subject or (about_speaker and (bool(over & subject) or guessed))
+        words = subject.union(analyse(f"{fact.predicate} {fact.object} {'' if named else fact.text}"))
         return near and bool(over) and over <= words and not is_preference(fact.predicate)
 
     return [
@@ -238,7 +241,7 @@ def _contains_value(value: str, words: str) -> bool:
 
 
 def _value_shape(value: str) -> tuple[str, str]:
-    kind = kind_of_value(_RELATIVE_DAY.sub("", value))
+    kind = kind_of_value(_LEADING.sub("", value))
     if kind != "amount":
         return ("time" if kind in ("clock", "date", "weekday") else kind), ""
     unit = _UNIT.search(value_key(value))
