@@ -14,8 +14,6 @@ from jiyi.monitor import ContextMonitor
 from jiyi.text import TokenCounter
 from jiyi.verbs.base import Parts
 
-__all__ = ["AsyncMemoryManager"]
-
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 

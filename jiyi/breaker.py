@@ -9,8 +9,6 @@ from jiyi.errors import JiyiError
 from jiyi.forks import free_after_fork
 from jiyi.time_limit import OutOfTime, run_within
 
-__all__ = ["Breaker"]
-
 _T = TypeVar("_T")
 
 _FIRST_SKIP, _MAX_SKIP = 1.0, 300.0  # seconds, doubled after each failure

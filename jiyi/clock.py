@@ -5,8 +5,6 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from jiyi.errors import InputError, NaiveDatetime
 
-__all__ = ["Clock", "Moment", "aware", "read_moment", "to_micros", "utc_from_micros", "utc_now"]
-
 Clock = Callable[[], datetime]
 """Gives the present as an aware datetime; tests pass their own."""
 

@@ -14,8 +14,6 @@ from jiyi.storage import Database, Ledger
 from jiyi.storage.backend import adapter, open_database
 from jiyi.storage.place import Place, locate
 
-__all__ = ["check_database", "database_exists", "list_users", "open_ledger", "reader_state"]
-
 
 def check_database(url: str | Path | Place) -> str:
     """Check a whole database, also for damage, and return a line about its contents."""

@@ -8,8 +8,6 @@ from importlib import _bootstrap  # type: ignore[attr-defined,unused-ignore]
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
-__all__ = ["LeftAtFork", "free_after_fork", "leave_at_fork", "quiet"]
-
 _MAX_WAIT_SECONDS = 5.0  # seconds that a fork waits for blocks to end
 
 _Lock = TypeVar("_Lock")

@@ -11,8 +11,6 @@ from jiyi.verbs.recall import RecallVerbs
 from jiyi.verbs.sessions import SessionVerbs
 from jiyi.verbs.tasks import SkillVerbs, TaskVerbs
 
-__all__ = ["MemoryManager"]
-
 
 @traced
 @guard_methods

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from importlib.resources import files
 from importlib.util import find_spec
 
-__all__ = ["USE", "missing_name_error"]
-
 USE: Mapping[str, str] = tomllib.loads((files("jiyi") / "names.toml").read_text("utf-8"))
 """What to use in place of a name."""
 

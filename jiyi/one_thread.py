@@ -10,8 +10,6 @@ from threadpoolctl import ThreadpoolController
 
 from jiyi.forks import free_after_fork, quiet
 
-__all__ = ["one_blas_thread"]
-
 # The limit is of the whole process, and only the thread that set it can remove it.
 _lock = free_after_fork(threading.RLock())
 

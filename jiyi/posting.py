@@ -14,8 +14,6 @@ from jiyi.forks import free_after_fork
 if TYPE_CHECKING:
     from openai import OpenAI
 
-__all__ = ["OpenAIClient", "post"]
-
 _MAX_ANSWER_BYTES = 10_000_000  # of an answer
 _CHUNK_SIZE = 65_536
 

@@ -25,8 +25,6 @@ from jiyi.records import Allocation, ForgetWeights
 from jiyi.records.budget import ASSUMED, model_size
 from jiyi.telling import mask
 
-__all__ = ["ModelLimits", "Settings", "load_settings"]
-
 _PREFIX = "JIYI_"
 _Origin = Annotated[str, Field(pattern=r"^(\*|https?://[^/\s]+)$")]  # of web pages
 _MAX_THREADS = 4  # of the bundled model, unless more are set: the rest of the program needs cores, too

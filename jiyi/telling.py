@@ -3,8 +3,6 @@
 import json
 import re
 
-__all__ = ["mask", "plural", "redact", "safe", "safe_json"]
-
 _MAX_QUOTED_CHARS = 200  # characters of one quoted input
 _USER = r"(?://|\bpostgres(?:ql)?:/?)[^\s:@/?#'\"]{0,100}+:"
 _BEFORE_PASSWORD = re.compile(rf"\A[\w.%+-]{{1,100}}+:(?!//)|{_USER}")

@@ -12,8 +12,6 @@ from jiyi.embeddings import TextKind, Vectors32
 from jiyi.forks import free_after_fork
 from jiyi.text import analyse
 
-__all__ = ["HashEmbedder", "ManualClock"]
-
 
 @dataclass(eq=False)
 class HashEmbedder:

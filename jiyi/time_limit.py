@@ -9,8 +9,6 @@ from typing import TypeVar
 
 from jiyi.forks import free_after_fork
 
-__all__ = ["OutOfTime", "run_within", "start"]
-
 _T = TypeVar("_T")
 
 _lock = free_after_fork(threading.Lock())

@@ -36,8 +36,6 @@ from jiyi.text import TokenCounter, counter_for
 from jiyi.verbs.base import Parts
 from jiyi.verbs.checks import guard_arguments
 
-__all__ = ["embedder_for", "llm_for", "open_async_memory", "open_memory", "reranker_for"]
-
 
 @guard_arguments
 def open_memory(

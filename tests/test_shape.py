@@ -6,11 +6,14 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted(file for folder in ("jiyi", "tests", "bench") for file in (ROOT / folder).rglob("*.py"))
 MODULES = [file for file in FILES if file.is_relative_to(ROOT / "jiyi") and file.name != "__main__.py"]
+
+LISTED = {ROOT / "jiyi/errors.py"}  # what reads its __all__ sends and documents errors
 
 MOST_LINES = 400
 MOST_FUNCTION_LINES = 60
@@ -96,15 +99,19 @@ def defined(module: ast.Module) -> dict[str, int]:
 
 
 def badly_exported(file: Path) -> Iterator[str]:
+    """A folder lists what it offers, and a module what a folder takes from it with a star, or hands on."""
     module = tree(file)
     names = defined(module)
     if "__all__" not in names:
-        if file.name != "__init__.py" or names or imported(module) - {"*"}:
+        if (file.name == "__init__.py" and (names or imported(module) - {"*"})) or file in starred():
             yield f"{named(file)}:1: no __all__"
         return
     line = names.pop("__all__")
     value = next(n.value for n in module.body if isinstance(n, ast.Assign) and n.lineno == line)
     exported = ast.literal_eval(value)
+    needed = file in LISTED or file in starred() or imported(module) & set(exported)
+    if file.name != "__init__.py" and not needed:
+        yield f"{named(file)}:{line}: __all__ repeats which names have no underscore"
     for name in sorted(set(exported) - set(names) - imported(module)):
         yield f"{named(file)}:{line}: __all__ names {name}, which does not exist"
     for name in sorted(set(names) - set(exported)):
@@ -112,6 +119,13 @@ def badly_exported(file: Path) -> Iterator[str]:
             yield f"{named(file)}:{names[name]}: {name} is public and not in __all__"
     if len(exported) != len(set(exported)):
         yield f"{named(file)}:{line}: __all__ names something twice"
+
+
+@cache
+def starred() -> frozenset[Path]:
+    """Return the modules that a folder takes everything from."""
+    lines = chain.from_iterable(re.findall(r"from ([\w.]+) import \*", text(file)) for file in MODULES)
+    return frozenset(ROOT / f"{module.replace('.', '/')}.py" for module in lines)
 
 
 def check(faults: Iterable[str]) -> None:

@@ -17,8 +17,6 @@ from jiyi.errors import InputError, SettingsError
 from jiyi.llm import checker
 from jiyi.time_limit import OutOfTime, run_within
 
-__all__ = ["Action", "Environment", "Observation", "action"]
-
 _MAX_LATE = 8  # timed-out actions that may still be running
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 

@@ -20,8 +20,6 @@ from jiyi.records import Budget, Message, Step, Task, ToolCall
 from jiyi.text import language
 from jiyi.working import Scratch, describe_call
 
-__all__ = ["Agent"]
-
 _MAX_FAILURES = 3  # of the same call
 
 

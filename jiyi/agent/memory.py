@@ -11,8 +11,6 @@ from jiyi.prompts import Language, quote, wording
 from jiyi.records import Hit, Message, Outcome, Step, Task
 from jiyi.text import Secrecy, excerpt, query_terms
 
-__all__ = ["MemoryTools", "Work", "find_unfinished_task"]
-
 _MAX_HITS = 5
 _HIT_TOKENS = 70  # of one hit
 _PART_TOKENS = 450  # of one part of an output

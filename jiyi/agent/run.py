@@ -8,8 +8,6 @@ from jiyi.errors import InputError, SettingsError
 from jiyi.prompts import Language, load_prompt, wording
 from jiyi.records import Step, Window
 
-__all__ = ["Goal", "Limits", "Run", "Stopped", "parse_goals", "system_prompt"]
-
 Stopped = Literal["done", "max_steps", "budget", "interrupted", "failed"]
 """Why a run ended."""
 

@@ -19,8 +19,6 @@ from typer.core import TyperGroup
 
 from jiyi.errors import JiyiError, MissingExtra
 
-__all__ = ["app", "declare_options", "main", "mcp"]
-
 
 @cache
 def _option_texts() -> dict[str, Any]:

@@ -23,8 +23,6 @@ from jiyi.settings import load_settings
 from jiyi.storage.place import Place
 from jiyi.wiring import llm_for
 
-__all__ = ["chat"]
-
 _NO_MODEL = """no language model is set. Name one, and where it is:
   export JIYI_LLM_MODEL=gpt-4o-mini OPENAI_API_KEY=sk-...
 or, with Ollama on this machine:

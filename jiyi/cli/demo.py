@@ -26,8 +26,6 @@ from jiyi.records import FactStatus
 from jiyi.storage.place import locate
 from jiyi.wiring import open_memory
 
-__all__ = ["demo"]
-
 _USER = "team-ops"
 _MAX_TURNS = 6
 _SEARCH_LIMIT = 60  # to find the rank of an answer

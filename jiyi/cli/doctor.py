@@ -25,8 +25,6 @@ from jiyi.storage.backend import count_set_aside, drift, repair, server_info
 from jiyi.storage.place import Place
 from jiyi.wiring import embedder_for
 
-__all__ = ["doctor"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Finding:

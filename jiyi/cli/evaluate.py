@@ -22,8 +22,6 @@ from jiyi.records import Budget
 from jiyi.settings import load_settings
 from jiyi.text.lexicon import read_toml
 
-__all__ = ["evaluate_files"]
-
 _headings = cache(partial(read_toml, __package__, "evaluate"))
 _NO_VALUE = "-"
 _COLUMN_GAP = 2  # spaces

@@ -30,8 +30,6 @@ from jiyi.manager import MemoryManager
 from jiyi.records import Kind
 from jiyi.storage.place import Place
 
-__all__ = ["forget", "maintain", "pin", "restore"]
-
 _MAX_ROWS = 20  # records shown per action
 _MAX_CHARS = 80  # of the text of a record
 

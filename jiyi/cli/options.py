@@ -20,12 +20,6 @@ from jiyi.settings import load_settings
 from jiyi.storage.place import Place, locate
 from jiyi.wiring import open_memory
 
-__all__ = [
-    "DEFAULT_DB", "Db", "DbOrServer", "Output", "db_option", "exit_on_error", "json_command",
-    "memory_command", "note_pending_vectors", "open_user_memory", "parse_moment", "parse_place",
-    "require_database",
-]  # fmt: skip
-
 _SERVERS = ("https://", "http://")
 DEFAULT_DB = Place(path=Path("agent.db"))
 """The default of `Db`, unless the setting ``database_url`` names another database."""

@@ -22,11 +22,6 @@ from jiyi.monitor import Step, find_drift
 from jiyi.monitor.figures import RecentValues
 from jiyi.records import Episode, Fact, FactStatus, Knowledge, Message, Record, Session, Task, TaskStatus
 
-__all__ = [
-    "episode_view", "fact_view", "list_episodes", "list_facts", "list_knowledge", "list_tasks", "monitor",
-    "show", "stats",
-]  # fmt: skip
-
 _ALL_STATUSES: tuple[FactStatus, ...] = get_args(FactStatus)
 _CURRENT_STATUSES: tuple[FactStatus, ...] = ("active", "unsure")
 _MAX_CHARS = 300  # of a text

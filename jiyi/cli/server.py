@@ -35,8 +35,6 @@ from jiyi.storage.place import Place
 from jiyi.telling import mask, safe_json
 from jiyi.wiring import open_memory
 
-__all__ = ["keys", "migrate", "model", "serve", "serve_db"]
-
 _CREATE_HINT = "make one with: jiyi keys create --tenant NAME"
 _IDLE_SECONDS = 75  # clients and balancers close after 5 to 60: closing first would race with their requests
 _DURATION = re.compile(r"(\d{1,6})([mhd])")

@@ -39,8 +39,6 @@ from jiyi.storage.transfer.repair import repair_file
 from jiyi.telling import mask
 from jiyi.wiring import open_memory
 
-__all__ = ["copy", "export", "import_", "reembed", "repair"]
-
 _MAX_REJECTIONS = 20  # shown
 
 

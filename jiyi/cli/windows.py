@@ -18,11 +18,6 @@ from jiyi.records import DOUBT, SEARCHABLE, Hit, Hits, Message, Report, ReportIt
 from jiyi.storage.database import grouped
 from jiyi.text.lexicon import read_toml
 
-__all__ = [
-    "STYLES", "budget_bar", "context", "format_doubt", "hits_view", "message_panel", "search",
-    "section_tokens", "speaker_label", "window_view",
-]  # fmt: skip
-
 STYLES: Mapping[str, Mapping[str, str]] = read_toml(__package__, "styles")
 """The colour of each role, section and status."""
 

@@ -28,8 +28,6 @@ from jiyi.wire import MARK, adapter, error_of
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["AsyncConnections", "Connections", "Request", "decode", "run_job", "send"]
-
 _T = TypeVar("_T")
 
 _CONNECT_SECONDS = 5.0  # to connect

@@ -28,8 +28,6 @@ from jiyi.verbs.base import Parts
 from jiyi.verbs.checks import as_path, guard_arguments
 from jiyi.wire import PREFIX, ROUTES, adapter, call_of
 
-__all__ = ["AsyncRemoteMemory", "RemoteMemory"]
-
 _AnyConnections = Connections | AsyncConnections
 _ROUTES = {route.verb: route for route in ROUTES}
 

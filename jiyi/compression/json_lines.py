@@ -11,8 +11,6 @@ from typing import Any
 from jiyi.prompts import wording
 from jiyi.text.cut import clip
 
-__all__ = ["CELL", "JsonLines", "json_lines"]
-
 CELL = 200
 """Characters of a value that a line shows by default."""
 

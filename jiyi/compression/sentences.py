@@ -10,8 +10,6 @@ from jiyi.records import Message
 from jiyi.text.cut import sentence_ends
 from jiyi.text.lexicon import fill_parts, lexicon, read_toml
 
-__all__ = ["Sentence", "protected_spans", "signs", "split_messages"]
-
 _FENCE = re.compile(r"^[ \t]*(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^[ \t]*\1`*~*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _INDENTED_LINE = re.compile(r"^(?:\t| {4,})\S.*$", re.MULTILINE)
 _BRACE = re.compile(r"[{\[](?=\s*[\"{\[\]}\d-]|\s*(?:true|false|null)\b)")

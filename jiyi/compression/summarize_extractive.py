@@ -18,8 +18,6 @@ from jiyi.prompts import Language
 from jiyi.records import Message
 from jiyi.text import TokenCounter, analyse
 
-__all__ = ["choose", "summarise", "write"]
-
 _BULLET = "- "
 _SECTIONS = 10  # of the conversation, each of which should be shown
 _SECTION_PENALTY = 0.05  # what a stretch that is shown already takes off, for each point of it

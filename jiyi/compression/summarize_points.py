@@ -13,8 +13,6 @@ from jiyi.records.atoms import atoms
 from jiyi.text import salience, sentences
 from jiyi.text.cut import split_line
 
-__all__ = ["Point", "bullets", "find_points", "labelled", "previous_points"]
-
 _LANGUAGES: tuple[Language, ...] = ("zh", "en")
 _COLON = {"zh": "：", "en": ": "}
 _MAX_POINT_CHARS = {"zh": 100, "en": 220}  # characters of a point

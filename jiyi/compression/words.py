@@ -17,8 +17,6 @@ from jiyi.compression.sentences import protected_spans
 from jiyi.text import Trait, language, traits
 from jiyi.text.lexicon import jieba, lexicon
 
-__all__ = ["KEPT", "Word", "split_words"]
-
 KEPT = 9.0
 """Worth from which a word is protected."""
 

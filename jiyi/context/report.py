@@ -11,8 +11,6 @@ from jiyi.short_term import Dropped
 from jiyi.text import TokenCounter, first_words
 from jiyi.text.suspicious import suspicious
 
-__all__ = ["ReportBuilder"]
-
 _SUSPICIOUS_MARK = "; suspicious: "
 _WARNING = "stored texts that may try to instruct the model: {}; marked suspicious among what is included"
 _SECTION_REASONS: Mapping[Section, str] = {

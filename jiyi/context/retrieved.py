@@ -12,8 +12,6 @@ from jiyi.context.pack import pack
 from jiyi.records import Block, Message, Section
 from jiyi.text import TokenCounter, sentences
 
-__all__ = ["NO_ROOM", "ContextMessage", "WindowText"]
-
 _MIN_COMPARED_BYTES = 24  # of a line that is compared: 8 Chinese characters; "ok" occurs everywhere
 _CACHED_LENGTH = 500  # characters up to which the sentences of a line are cached
 _GAP = "…"

@@ -12,22 +12,6 @@ from jiyi.extraction.statement import Statement
 from jiyi.extraction.values import load_patterns, load_table
 from jiyi.records import FactCategory
 
-__all__ = [
-    "Attribution",
-    "Question",
-    "attribute_value",
-    "find_person",
-    "first_name",
-    "is_listed",
-    "last_thing",
-    "leading_person",
-    "mentioned_point",
-    "ownerless_point",
-    "parse_question",
-    "possessive",
-    "split_point",
-]
-
 _NAME_TAGS = frozenset({"N", "nr", "ns", VALUE + "code", VALUE + "host"})
 _NOUN_TAGS = _NAME_TAGS | {"n", "M", "adj", "num", "point", "kin", VALUE + "quoted"}
 _FUNCTION_TAGS = frozenset({"be", "prep", "det", "adv", "talk", "own", "aux"})

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 from jiyi.extraction.values import find_values, load_table
 from jiyi.text.lexicon import jieba
 
-__all__ = ["VALUE", "Clause", "Word", "is_chinese", "split_clauses", "split_sentences"]
-
 VALUE = "#"  # first character of a value's tag; the kind of value follows
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")

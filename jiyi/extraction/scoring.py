@@ -13,8 +13,6 @@ from jiyi.extraction.clauses import VALUE, Clause
 from jiyi.extraction.values import load_table
 from jiyi.text.traits import Mode
 
-__all__ = ["ClauseFeatures", "SentenceContext", "Span", "candidate_spans", "select_spans"]
-
 _RUNS = re.compile(r"[0-9]+|[A-Za-z]+")
 _SUBJECT_TAGS = frozenset({"pro", "own", "N", "nr", "M", "n", "kin"})
 _VERB_TAGS = frozenset({"verb", "be", "aux"})

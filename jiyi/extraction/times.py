@@ -7,8 +7,6 @@ from jiyi.extraction.values import load_patterns
 from jiyi.text import TimeSpan, find_dates, has_date
 from jiyi.text.traits import Mode
 
-__all__ = ["first_upcoming_day", "next_occurrence", "parse_validity"]
-
 _LONGEST_EXCEPTION = timedelta(days=100)  # what is said to last longer is no exception
 
 

@@ -30,8 +30,6 @@ from jiyi.storage.sql import read_statements
 from jiyi.storage.transfer.files import NOT_JSON, Rejected
 from jiyi.telling import mask, redact
 
-__all__ = ["PALACE_FILES", "read_database", "read_langgraph_server", "unpack"]
-
 _SQL = read_statements(__package__, "databases.sql")
 _FLAGS = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 

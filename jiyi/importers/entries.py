@@ -11,11 +11,6 @@ from jiyi.errors import ImportFailed, InputError
 from jiyi.records import Fact, FactCategory, Item, Knowledge, Message, Record, Scope, join_strings, stable_id
 from jiyi.storage.transfer.files import Found, Rejected
 
-__all__ = [
-    "Entry", "LeftOut", "RecordMaker", "as_dict", "as_list", "join_text", "parse_langchain_message",
-    "split_turn", "tool_call",
-]  # fmt: skip
-
 _MAX_ID_CHARS = 200
 _MAX_LABEL_CHARS = 300  # of a title or other metadata
 _DEFAULT_CONFIDENCE = 0.9  # in the facts of another memory

@@ -27,11 +27,6 @@ from jiyi.importers.files import Files, read_each
 from jiyi.importers.graph_words import NOTE, SPEAKER, TYPE
 from jiyi.storage.transfer.files import NOT_JSON, Rejected
 
-__all__ = [
-    "is_transcript", "parse_agent_file", "parse_turn", "read_chatgpt", "read_claude", "read_claude_code",
-    "read_letta", "read_server_memory",
-]  # fmt: skip
-
 _ROLES = {"human": "user", "assistant": "assistant"}
 
 

@@ -17,8 +17,6 @@ from jiyi.errors import ImportFailed, InputError
 from jiyi.importers.entries import Entry
 from jiyi.storage.transfer.files import NOT_JSON, Rejected, unreadable
 
-__all__ = ["READ_ERRORS", "Files", "iter_json_values", "open_files", "read_each"]
-
 READ_ERRORS = (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
 """Errors of reading a file, or a damaged or locked zip."""
 

@@ -1,7 +1,5 @@
 """How facts represent a knowledge graph; imports nothing, since the MCP server must start fast."""
 
-__all__ = ["NOTE", "SPEAKER", "TYPE"]
-
 SPEAKER = "knowledge graph"
 """The speaker of facts that the graph tools keep; they never supersede each other."""
 

@@ -17,8 +17,6 @@ from jiyi.importers.files import Files, iter_json_values
 from jiyi.posting import post
 from jiyi.storage.transfer.files import NOT_JSON, Rejected
 
-__all__ = ["Mem0Client", "is_mem0", "read_mem0", "read_mem0_client"]
-
 _FIELDS = ("id", "memory", "data", "hash", "metadata", "created_at", "updated_at", "expiration_date", "score")
 _EMPTY: Sequence[Any] = (None, "", [], {})
 _OF_OTHERS = LeftOut("memories of other users")

@@ -23,8 +23,6 @@ from jiyi.storage.transfer.export import is_export, read_export
 from jiyi.storage.transfer.files import Found, ImportReceipt, Rejected, refuse_device
 from jiyi.storage.transfer.importer import Put, put_all, put_exported, put_messages, put_new
 
-__all__ = ["import_path", "is_remote_source", "is_server", "read_foreign"]
-
 
 def import_path(
     store: Store,

@@ -12,8 +12,6 @@ from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
 
-__all__ = ["JiyiAsyncMemoryTool", "JiyiMemoryTool"]
-
 with require_framework("the Anthropic SDK", "anthropic"):
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
 

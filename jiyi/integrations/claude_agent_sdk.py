@@ -16,8 +16,6 @@ from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.records import Message, as_mapping, labels_in, path_of
 
-__all__ = ["JiyiSessionStore", "conversation_of"]
-
 _Entry = dict[str, Any]
 _Key = Mapping[str, Any]
 

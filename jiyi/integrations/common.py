@@ -14,11 +14,6 @@ from jiyi.manager import MemoryManager
 from jiyi.records import Listing, Message
 from jiyi.storage.store import read_pages
 
-__all__ = [
-    "RAW", "RecentEntries", "build_message", "find_sessions", "find_user_id", "finish", "get_by_path",
-    "log_errors", "make_async", "raw_of", "read_all", "require_framework",
-]  # fmt: skip
-
 RAW = "raw"
 """The field of `Message.extra` with the framework's own item; no window shows it."""
 

@@ -17,8 +17,6 @@ from jiyi.short_term import TokenBudget
 from jiyi.text import TokenCounter
 from jiyi.time_limit import run_within
 
-__all__ = ["Fitted", "Fitting", "with_tokens"]
-
 _DROP_STEPS = 4  # history is dropped in such steps, so that the beginning stays for several turns
 _RECALL_DIVISOR = 4  # recalled text takes at most the budget divided by this
 _MAX_LATE_CALLS = 8  # slow recalls that may run before further ones are skipped

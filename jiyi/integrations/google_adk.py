@@ -28,8 +28,6 @@ with require_framework("Google ADK", "google-adk"):
     from google.adk.sessions import Session
     from google.genai import types
 
-__all__ = ["JiyiMemoryService", "register"]
-
 _SCHEME = "jiyi://"
 _FROM_FULL_SESSION = "with_session"  # the field of messages that were saved with their whole session
 _NO_SESSION = "adk"  # the conversation of events and memories that are given without a session

@@ -15,8 +15,6 @@ from jiyi.manager import MemoryManager
 from jiyi.records import SEARCHABLE, Kind, Message
 from jiyi.text import TokenCounter
 
-__all__ = ["JiyiMemoryMiddleware", "JiyiRetriever", "UserOf"]
-
 with require_framework("LangChain", "langchain"):
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
     from langchain.agents.structured_output import ProviderStrategy, ToolStrategy

@@ -22,8 +22,6 @@ with require_framework("LangGraph", "langgraph"):
     from langgraph.store import base
     from langgraph.store.base.batch import AsyncBatchedBaseStore
 
-__all__ = ["AsyncJiyiStore", "FoundItem", "JiyiStore", "UserFrom"]
-
 UserFrom = Callable[[tuple[str, ...]], str]
 """Says whose items are in a namespace, such as ``lambda namespace: namespace[1]``."""
 

@@ -10,8 +10,6 @@ from jiyi.errors import BadQuery
 from jiyi.integrations.common import get_by_path
 from jiyi.records.checks import UNSTORABLE
 
-__all__ = ["StoreFilter"]
-
 _OPERATORS = {"$eq": "eq", "$ne": "ne", "$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
 _INVALID_KEY = re.compile(r"[\"'`\\\0-\x1f]")  # never reaches SQL: such a key is a mistake or an attack
 _MAX_FLOAT = sys.float_info.max

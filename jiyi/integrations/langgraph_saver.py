@@ -25,8 +25,6 @@ with require_framework("LangGraph", "langgraph"):
     from langgraph.checkpoint.serde.base import SerializerProtocol
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-__all__ = ["JiyiSaver", "UserOf"]
-
 UserOf = Callable[[RunnableConfig], str | None]
 """Says whose thread it is, by the configuration of a run."""
 

@@ -19,8 +19,6 @@ from jiyi.integrations.langgraph_values import Packer, Read, Row, RowCache, coll
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
 
-__all__ = ["Place", "Threads", "find_superseded"]
-
 _ROOT = "langgraph"
 _PAGE_SIZE = 1_000
 _MAX_ITEMS_PER_WRITE = 10_000  # items of a transaction

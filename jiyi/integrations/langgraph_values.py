@@ -21,8 +21,6 @@ from typing import Any
 
 from jiyi.integrations.common import RecentEntries
 
-__all__ = ["Packer", "Read", "Row", "RowCache", "collect_refs", "decode", "encode", "find_refs", "unpack"]
-
 Row = dict[str, Any]
 """What a reference stands for: ``{"values": [...]}``, or ``{"refs": "..."}`` of 16 others.
 

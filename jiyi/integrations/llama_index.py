@@ -21,8 +21,6 @@ with require_framework("LlamaIndex", "llama-index"):
     from llama_index.core.llms import ChatMessage
     from llama_index.core.memory import BaseMemory, BaseMemoryBlock
 
-__all__ = ["JiyiMemory", "JiyiMemoryBlock"]
-
 _ROLES = {"developer": "developer", "system": "system", "user": "user", "function": "tool", "tool": "tool"}
 _NO_SESSION = "llama-index"  # the conversation of a block without a session
 

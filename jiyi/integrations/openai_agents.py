@@ -17,8 +17,6 @@ from jiyi.manager import MemoryManager
 from jiyi.records import Message, as_mapping
 from jiyi.text import TokenCounter
 
-__all__ = ["JiyiInputFilter", "JiyiSession", "UserOf"]
-
 with require_framework("the OpenAI Agents SDK", "openai-agents"):
     from agents import Agent, FunctionTool, Handoff, RunConfig, RunContextWrapper, handoff
     from agents.agent_output import AgentOutputSchema, AgentOutputSchemaBase

@@ -17,8 +17,6 @@ from jiyi.manager import MemoryManager
 from jiyi.records import Message
 from jiyi.text import TokenCounter
 
-__all__ = ["JiyiMemory", "UserOf"]
-
 with require_framework("pydantic-ai", "pydantic-ai"):
     from pydantic_ai import FunctionToolset, RunContext
     from pydantic_ai import messages as ai

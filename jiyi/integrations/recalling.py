@@ -16,10 +16,6 @@ from jiyi.manager import MemoryManager
 from jiyi.records import Hit, Hits, Message, ReportItem, new_id
 from jiyi.storage.store import read_pages
 
-__all__ = [
-    "Entry", "Owner", "Recalled", "Recaller", "Saver", "describe_hit", "hash_text", "read_conversation",
-]  # fmt: skip
-
 _MAX_COMPARED = 200  # newest messages of a session, and of a request, that are compared
 _PAGE_SIZE = 10_000  # messages read at once
 _QUERY_END_LENGTH = 4_000  # characters at either end of a question that are searched by

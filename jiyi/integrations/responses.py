@@ -6,8 +6,6 @@ from typing import Any
 
 from jiyi.importers.entries import as_dict, as_list, join_text
 
-__all__ = ["find_other_parts", "group_items", "join_items", "to_chat_message"]
-
 _ARGUMENTS = {"function_call": "arguments", "custom_tool_call": "input"}
 _RESULT_TYPES = ("function_call_output", "custom_tool_call_output")
 _ROLES = ("user", "assistant", "system", "developer")

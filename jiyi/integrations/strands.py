@@ -15,8 +15,6 @@ with require_framework("Strands Agents", "strands"):
     from strands import tool
     from strands.memory import AddMessagesContext, InvocationTrigger, MemoryEntry, SearchOptions
 
-__all__ = ["JiyiMemoryStore"]
-
 _DEFAULT_RESULT_COUNT = 5  # if neither the caller nor the store says how many
 
 

@@ -7,8 +7,6 @@ from typing import Any
 from jiyi.errors import JiyiError
 from jiyi.integrations.recalling import Owner
 
-__all__ = ["build_tools", "describe_function"]
-
 _MAX_HITS = 5  # of a recall
 
 

@@ -12,10 +12,6 @@ from jiyi.records import FORGETTABLE, Hit, Kind, Message, Query, Scope, Searchab
 from jiyi.storage import Key, Snapshot, Store, VectorIndex
 from jiyi.storage.search.user_terms import UserTerms
 
-__all__ = [
-    "add_surroundings", "batched", "center", "find_by_ids", "find_record", "first_vectors", "newest_messages",
-]  # fmt: skip
-
 _BATCH = 1_000  # records read at once
 
 _T = TypeVar("_T")

@@ -11,11 +11,6 @@ if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
     from jiyi.manager import MemoryManager
     from jiyi.text import TokenCounter
 
-__all__ = [
-    "Fact", "Facts", "Forgetting", "Gone", "Hit", "Recalled", "Remembered", "Saved", "View", "fact_answer",
-    "hit_answer", "message_lines", "paginate",
-]  # fmt: skip
-
 _MAX_TOKENS = 9_000  # of the entries of an answer; the rest of 10,000 is for what surrounds them
 _MAX_TEXT_TOKENS = 1_000  # of one text
 _Item = TypeVar("_Item", bound=BaseModel)

@@ -15,8 +15,6 @@ from jiyi.errors import Forbidden
 if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
     from jiyi.manager import MemoryManager
 
-__all__ = ["CURRENT_REQUEST", "Caller", "Hosted", "MemoryHost", "Right", "Words", "load_words"]
-
 Right = Literal["read", "write", "forget"]
 """What a tool may do; forgetting is separate from writing."""
 

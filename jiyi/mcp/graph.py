@@ -19,11 +19,6 @@ from jiyi.mcp.caller import Hosted, Right
 if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
     from jiyi.records import Fact
 
-__all__ = [
-    "GRAPH_TOOLS", "Added", "Done", "Entities", "Entity", "Graph", "GraphTools", "Relation", "Relations",
-    "Removed", "Results", "Success",
-]  # fmt: skip
-
 _UNTYPED = "memory"  # type of entities that other tools created
 
 

@@ -21,8 +21,6 @@ from jiyi.mcp.caller import CURRENT_REQUEST, Hosted, MemoryHost, Right, Words, l
 from jiyi.mcp.graph import GRAPH_TOOLS, GraphTools
 from jiyi.mcp.tools import TOOLS, Resources, Tools
 
-__all__ = ["make_server"]
-
 _NOT_IDEMPOTENT = frozenset({"save_conversation"})  # a second call adds the messages again
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
     from jiyi.manager import MemoryManager
     from jiyi.storage.place import Place
 
-__all__ = ["language_of", "serve_pipe"]
-
 _DEFAULT_FILE = Path("~/.jiyi/memory.db")  # whatever folder the client starts the server in
 _DEFAULT_USER = "me"
 _IMPORTS = "server-memory"  # namespace of the items that mark imported files

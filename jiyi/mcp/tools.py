@@ -14,8 +14,6 @@ from jiyi.mcp.caller import Hosted, Right
 if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
     from jiyi.long_term import ForgetReceipt
 
-__all__ = ["TOOLS", "ConversationMessage", "Kind", "Limit", "Resources", "Tools"]
-
 _MAX_ENTRIES = 1_000  # reachable by cursor
 _MAX_ITEMS = 50  # listed of a plan
 _DEFAULT_BUDGET = 2_000  # tokens

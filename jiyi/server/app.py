@@ -31,8 +31,6 @@ if TYPE_CHECKING:  # these need extras
     from jiyi.server.proxy import Proxy
     from jiyi.server.tools import ToolsApp
 
-__all__ = ["make_app"]
-
 _MAX_THREADS = 64  # requests whose verbs run at once
 _READY_SECONDS = 2.0  # for the database to answer a probe; verbs wait longer
 

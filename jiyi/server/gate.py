@@ -26,8 +26,6 @@ from jiyi.monitor.export import Sample, metric_text
 from jiyi.server.keys import Keys
 from jiyi.wire import MARK, problem_of
 
-__all__ = ["CLIENT_LEFT", "OPENAI", "Gate", "Metrics", "openai_failure", "problem_response"]
-
 CLIENT_LEFT = 499  # the status of a request whose client left, in log and metrics
 
 OPENAI = "/openai/v1"

@@ -23,8 +23,6 @@ from jiyi.records import Scope
 from jiyi.storage import Ledger
 from jiyi.wire import Access, check_tenant, shown_user, stored_user
 
-__all__ = ["KNOWN_SECONDS", "LOCAL_CALLER", "Caller", "Key", "Keys", "audit", "audited", "parse_access"]
-
 KNOWN_SECONDS = 5.0
 """How long a server caches a key: once revoked, it opens nothing after that."""
 

@@ -17,8 +17,6 @@ from jiyi.server.mem0_memories import Memories
 from jiyi.server.served import authenticate, get_served, read_json_body, run_in_thread
 from jiyi.wire import Access
 
-__all__ = ["PREFIX", "mem0_routes", "refusal"]
-
 PREFIX = "/compat/mem0"
 
 _Body = dict[str, Any]

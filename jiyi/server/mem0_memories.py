@@ -18,8 +18,6 @@ from jiyi.server.keys import Caller, audited
 from jiyi.server.served import Served
 from jiyi.wire import shown_user
 
-__all__ = ["Memories"]
-
 _MemoryDict = dict[str, Any]
 """A memory as mem0's client receives it."""
 

@@ -35,8 +35,6 @@ from jiyi.server.keys import Caller
 from jiyi.server.served import Served, authenticate
 from jiyi.time_limit import OutOfTime, run_within
 
-__all__ = ["CHAT", "RESPONSES", "Form", "Proxy", "session_of"]
-
 _MAX_LATE_CALLS = 8  # slow recalls that may run before further ones are skipped
 _MAX_SAVERS = 16  # conversations saved at once
 _MAX_COLLECTED_BYTES = 32_000_000  # of an answer; longer ones are passed on and not saved

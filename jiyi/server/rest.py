@@ -28,8 +28,6 @@ from jiyi.storage import StoredAnswer
 from jiyi.verbs.base import Parts
 from jiyi.wire import PREFIX, ROUTES, Call, Route, adapter, call_of, to_json
 
-__all__ = ["VERSIONED", "describe_api", "rest_routes"]
-
 
 def _check_idempotency_key(key: str) -> str:
     if not 1 <= len(key) <= 255 or not (key.isascii() and key.isprintable()):

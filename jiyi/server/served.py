@@ -26,11 +26,6 @@ from jiyi.server.keys import Caller, Keys
 from jiyi.settings import Settings
 from jiyi.wire import PREFIX, problem_of, shown_text, shown_user
 
-__all__ = [
-    "Job", "Jobs", "RateLimit", "Served", "authenticate", "get_served", "job_answer", "read_json_body",
-    "read_secret", "run_in_thread",
-]  # fmt: skip
-
 _MAX_TENANTS = 1_000  # whose monitors are kept
 _MAX_KEYS = 10_000  # keys whose buckets are kept
 

@@ -23,8 +23,6 @@ from jiyi.server.served import Served, authenticate, get_served, job_answer, run
 from jiyi.storage import ImportReceipt
 from jiyi.wire import Access, adapter, shown_text, to_json
 
-__all__ = ["export", "import_", "job", "job_events", "monitor", "users"]
-
 _CONTENT_TYPES = {"jsonl": "application/x-ndjson", "markdown": "text/markdown; charset=utf-8"}
 _STREAM_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}  # proxies must not buffer
 _CHUNK_SIZE = 65_536

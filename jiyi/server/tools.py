@@ -30,8 +30,6 @@ from jiyi.server.served import Served, authenticate, read_secret, run_in_thread
 from jiyi.settings import Settings
 from jiyi.wire import check_tenant, shown_text
 
-__all__ = ["Issuer", "ToolsApp", "issuer_of"]
-
 _log = logging.getLogger("jiyi.server")
 
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]

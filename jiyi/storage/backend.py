@@ -24,11 +24,6 @@ if TYPE_CHECKING:
     from jiyi.storage.chroma import ChromaVectors, Drift
     from jiyi.storage.postgres.migrate import ServerInfo
 
-__all__ = [
-    "Backend", "adapter", "bind_to_chroma", "count_set_aside", "drift", "migrate", "open_backend",
-    "open_database", "repair", "server_info",
-]  # fmt: skip
-
 _INDEX, _OWNER = "vector_index", "chroma_owner"  # names in the table meta: its vectors are in Chroma
 _NEEDS = {  # by extra: the module, what for, and the packages
     "chroma": ("chroma", "vectors in Chroma need", ("chromadb",)),

@@ -7,8 +7,6 @@ from pathlib import Path
 from jiyi.errors import SettingsError
 from jiyi.telling import mask
 
-__all__ = ["Place", "locate"]
-
 _SERVERS = ("postgresql", "postgres")
 # user:password@host:port,host:port - each part may be missing; a host may be [an IPv6 address].
 _HOST = r"(?:\[[^\]]*\]|[^:@\[\]]*)(?::\d*)?"

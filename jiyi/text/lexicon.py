@@ -7,8 +7,6 @@ from importlib.resources import files
 from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["Hints", "fill_parts", "jieba", "lexicon", "read_toml"]
-
 _PART = re.compile(r"\{([A-Za-z]\w*)\}")
 
 

@@ -7,8 +7,6 @@ from functools import cache, lru_cache
 
 from jiyi.text.lexicon import Hints, read_toml
 
-__all__ = ["suspicious"]
-
 _SAMPLE = 4_000  # characters read at either end
 _QUOTED = re.compile(r"[\"“「『'‘][^\"“”「」『』'‘’\n]{2,80}[\"”」』'’]")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")

@@ -21,8 +21,6 @@ from jiyi.verbs.checks import Filters, Id
 from jiyi.verbs.cursors import list_page
 from jiyi.working import WorkingMemory
 
-__all__ = ["Parts", "Verbs"]
-
 _T = TypeVar("_T")
 
 

@@ -16,11 +16,6 @@ from jiyi.errors import BadQuery, InputError, JiyiError
 from jiyi.records import check_labels, in_utc
 from jiyi.records.checks import ARGUMENT_ERRORS, explain_error, short_repr
 
-__all__ = [
-    "Filters", "Id", "Names", "as_ids", "as_labels", "as_path", "as_utc", "check_flags", "check_text",
-    "guard_arguments", "guard_methods",
-]  # fmt: skip
-
 _T = TypeVar("_T")
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 

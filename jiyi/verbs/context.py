@@ -21,8 +21,6 @@ from jiyi.verbs.base import Verbs
 from jiyi.verbs.checks import Id
 from jiyi.working import task_block
 
-__all__ = ["ContextVerbs"]
-
 _MAX_RECORDS = 100  # episodes or pieces of knowledge in a window
 _PRECEDING_MESSAGES = 2  # messages before the question that recall takes into account
 _SUMMARY_PART = 4  # a summary takes at most 1/4 of the window

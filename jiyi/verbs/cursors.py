@@ -16,8 +16,6 @@ from jiyi.records import MAX_LIMIT, Listing, Message, Query, Record, stable_id
 from jiyi.storage import Store, sort_time
 from jiyi.storage.rows import is_storable
 
-__all__ = ["BEFORE_NEWEST", "SortKey", "list_page", "make_listing", "read_cursor", "sort_key"]
-
 SortKey = tuple[Any, ...]
 """What a record is sorted by: whole numbers (microseconds since 1970, or a ``seq``), then its id."""
 

@@ -14,8 +14,6 @@ from jiyi.verbs.base import Verbs
 from jiyi.verbs.checks import Filters, Id, as_utc, check_text
 from jiyi.verbs.cursors import BEFORE_NEWEST, SortKey, make_listing, read_cursor, sort_key
 
-__all__ = ["FactVerbs"]
-
 
 class FactVerbs(Verbs):
     """State facts, ask for them, follow them through time."""

@@ -16,8 +16,6 @@ from jiyi.storage import ExportReceipt, export_lines, export_markdown
 from jiyi.verbs.base import Verbs
 from jiyi.verbs.checks import Filters, Id, Names, as_ids, as_labels, as_path, as_utc, check_flags, check_text
 
-__all__ = ["ForgettingVerbs"]
-
 _MAX_MATCHES = 1_000  # records that a query may forget at once
 
 

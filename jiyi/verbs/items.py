@@ -15,8 +15,6 @@ from jiyi.verbs.base import Verbs
 from jiyi.verbs.checks import Filters, Id, Names, as_labels, as_utc, check_flags
 from jiyi.verbs.cursors import list_page
 
-__all__ = ["ItemVerbs"]
-
 _MAX_ITEMS = 10_000  # put or read at once
 _PAGE_SIZE = 1_000  # namespaces read at once
 _ANY_LABEL = "*"

@@ -25,8 +25,6 @@ from jiyi.text.lexicon import read_toml
 from jiyi.verbs.base import Verbs
 from jiyi.verbs.checks import Filters, Id, as_path, check_flags
 
-__all__ = ["MessageVerbs"]
-
 _PAGE_SIZE = 1_000  # messages read at once
 _LETTERS = {"en": re.compile("[A-Za-z]"), "zh": re.compile("[\u4e00-\u9fff]")}
 

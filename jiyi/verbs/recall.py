@@ -13,8 +13,6 @@ from jiyi.text import secrets
 from jiyi.verbs.base import Verbs
 from jiyi.verbs.checks import Filters, Id, Names, as_labels
 
-__all__ = ["RecallVerbs"]
-
 
 class RecallVerbs(Verbs):
     """Search the memory, and list what it holds."""

@@ -9,8 +9,6 @@ from jiyi.records import Message, Query, Scope, Step, Summary, Task
 from jiyi.verbs.base import Verbs
 from jiyi.verbs.checks import Id
 
-__all__ = ["SessionVerbs"]
-
 
 class SessionVerbs(Verbs):
     """Summarise a session, look at how it is doing, and hand it over to the next."""

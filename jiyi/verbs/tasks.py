@@ -11,8 +11,6 @@ from jiyi.skills import Disclosure
 from jiyi.verbs.base import Verbs
 from jiyi.verbs.checks import Filters, Id
 
-__all__ = ["SkillVerbs", "TaskVerbs"]
-
 
 class TaskVerbs(Verbs):
     """Work on tasks; a task that ends becomes an episode."""

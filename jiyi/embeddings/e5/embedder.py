@@ -18,8 +18,6 @@ from jiyi.embeddings.e5.weights import DIMS, WINDOW, Weights
 from jiyi.embeddings.embedder import TextKind, Vectors32, check_inputs, clean_text
 from jiyi.errors import EmbeddingError, SettingsError
 
-__all__ = ["E5Embedder", "load_model"]
-
 _NAME = "e5:multilingual-e5-small-q4"
 _MAX_CHARS = 4_096  # read of a text at most; a window of prose is about 2,300
 

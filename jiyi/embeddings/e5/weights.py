@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from jiyi.embeddings.e5 import locate
 from jiyi.errors import EmbeddingError
 
-__all__ = ["BLOCK", "DIMS", "EPSILON", "HEADS", "INNER", "LAYERS", "WINDOW", "Vocabulary", "Weights"]
-
 LAYERS = 12
 HEADS = 12
 DIMS = 384

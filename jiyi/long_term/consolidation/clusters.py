@@ -33,8 +33,6 @@ from jiyi.storage.store import all_pages
 from jiyi.text import analyse
 from jiyi.text import language as language_of
 
-__all__ = ["MAX_READ", "WINDOW", "Group", "TextSimilarity", "cluster_texts", "group_similar"]
-
 MAX_READ = 1_000  # newest episodes of a group read for its lesson; all of them are its sources
 WINDOW = 2_000  # newest episodes without a target that are compared with each other
 _MAX_LEADERS = 2_000  # newest knowledge of such episodes that can be extended

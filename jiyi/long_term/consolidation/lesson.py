@@ -17,18 +17,6 @@ from jiyi.records import Episode, Knowledge, Outcome, Step
 from jiyi.text import counter_for, language
 from jiyi.text.cut import clip
 
-__all__ = [
-    "Brief",
-    "Lesson",
-    "compute_confidence",
-    "extract_lesson",
-    "generate_lesson",
-    "group_language",
-    "keep_earlier_points",
-    "lesson_prompt",
-    "one_line",
-]
-
 _MAX_STEPS = 20  # of an episode in its brief
 _MAX_CHARS = 160  # of a step, cause or name
 _MAX_SUMMARY_CHARS = 400  # of a trigger or an outcome

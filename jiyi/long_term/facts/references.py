@@ -24,8 +24,6 @@ from jiyi.records import Fact, single_valued
 from jiyi.text import analyse
 from jiyi.text.keys import predicate_key
 
-__all__ = ["facts_to_end", "facts_to_retract", "resolve_revert", "resolve_slot"]
-
 _JUST_NOW = timedelta(days=1)  # what "forget that" can mean
 _MIN_SCORE = 2.0  # from which a retraction means a fact
 _UNIT = re.compile(r"[a-z%\u4e00-\u9fff]+")

@@ -20,23 +20,6 @@ from jiyi.records import Fact, FactCategory, single_valued
 from jiyi.text import analyse
 from jiyi.text.keys import entity_key, predicate_key
 
-__all__ = [
-    "ALIAS",
-    "NOTE",
-    "OWNER",
-    "Names",
-    "Slot",
-    "is_alias",
-    "is_preference",
-    "point_of_rule",
-    "slot_of",
-    "terms_of",
-    "tokens_of",
-    "value_key",
-    "value_of",
-    "word_lists",
-]
-
 Slot = tuple[str, str, str, str]
 """Keys of subject and point, of the value if several can hold at once, and the speaker."""
 

@@ -14,8 +14,6 @@ from typing import Any
 from jiyi.long_term.facts.slots import Names, Slot, slot_of, value_of
 from jiyi.records import Fact, new_id
 
-__all__ = ["facts_holding", "insert_fact", "is_temporary", "relink", "start_of"]
-
 _SHARE = 0.3  # the share of the remaining doubt that one more source removes
 _MAX_CONFIDENCE = 0.99
 

@@ -17,19 +17,6 @@ from jiyi.records.session import Scope, Summary
 from jiyi.storage import Discarded, Key, Store, Trash, grouped, key_of, kind_of
 from jiyi.storage.store import all_records, read_pages
 
-__all__ = [
-    "DERIVED",
-    "Forgettable",
-    "RecordReader",
-    "dependent_messages",
-    "earlier_versions",
-    "reduce_fact",
-    "relink_facts",
-    "sources_of",
-    "text_of",
-    "with_sources",
-]
-
 Forgettable = Searchable | Task | Summary
 DERIVED: Mapping[Kind, Kind] = {"fact": "message", "knowledge": "episode"}
 """The kind of the sources of each kind of derived records."""

@@ -14,8 +14,6 @@ from jiyi.long_term.forgetting.provenance import DERIVED, RecordReader, earlier_
 from jiyi.records import Episode, Fact, Knowledge, Message, Query
 from jiyi.storage import Amendment, Discarded, Key, key_of
 
-__all__ = ["Restorer"]
-
 _RESTORED = "brought back"
 _EXISTS = "there again under the same id"
 _NO_SOURCE = "what it rests on is not there"

@@ -14,8 +14,6 @@ from jiyi.records import FORGETTABLE, SEARCHABLE, Item, Kind, Message, Query, Re
 from jiyi.storage import Discarded
 from jiyi.text import analyse, query_terms
 
-__all__ = ["RequiredWords", "find_by_query", "find_in_trash", "scan_scope"]
-
 _MAX_FOUND = 10_000  # hits of one search
 # Fields of a query that also select from the trash.
 _TRASH_FILTERS = ["kinds", "text", "roles", "since", "until", "pinned", "where", "limit", "namespace"]

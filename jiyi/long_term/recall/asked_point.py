@@ -16,8 +16,6 @@ from jiyi.storage import Store
 from jiyi.text.keys import entity_key, predicate_key
 from jiyi.text.lexicon import fill_parts, read_toml
 
-__all__ = ["AskedPoint", "find_answers", "find_asked_point", "is_partly_outdated"]
-
 _MAX_QUESTION_CHARS = 120  # a longer text also states something
 _MAX_FACTS = 200  # newest facts of a point that are read
 _MAX_ANSWERS = 3

@@ -16,23 +16,6 @@ from jiyi.long_term.recall.weights import PLAIN, WEIGHTS, Weights, weight_vector
 from jiyi.storage import ROLES, Candidates
 from jiyi.text import Trait, analyse
 
-__all__ = [
-    "FEATURE_NAMES",
-    "Column",
-    "Evidence",
-    "Feature",
-    "Features",
-    "Ranked",
-    "borrow_words",
-    "build_evidence",
-    "compute_features",
-    "neighbour_values",
-    "rank",
-    "session_scores",
-    "standardise",
-    "turn_taking",
-]
-
 Column = NDArray[np.float32]
 """One number for each row of the candidates."""
 

@@ -21,21 +21,6 @@ from jiyi.records import SEARCHABLE
 from jiyi.storage import ROLES
 from jiyi.text import Trait
 
-__all__ = [
-    "MAX_COMPARED",
-    "MAYBE",
-    "ORDER_FEATURES",
-    "REORDER",
-    "SUCCESSION_FEATURES",
-    "SURE",
-    "Comparison",
-    "build_statements",
-    "compare_messages",
-    "reassign_scores",
-    "rows_to_compare",
-    "succession_features",
-]
-
 MAX_COMPARED = 16  # messages of a question
 SURE = 0.6  # lowest probability for `Hit.outdated_by`
 MAYBE = 0.35  # lowest probability for `Hit.maybe_outdated_by`

@@ -20,22 +20,6 @@ from jiyi.long_term.recall.question import DAY, cues
 from jiyi.long_term.recall.weights import PAIR, Weights, weight_vector, weighted_sum
 from jiyi.text import Trait, analyse, traits
 
-__all__ = [
-    "PAIR_FEATURES",
-    "ROLE_NAMES",
-    "SCALARS",
-    "VALUE_KINDS",
-    "StatementFeatures",
-    "StatementValues",
-    "Statements",
-    "classify_question",
-    "extract_features",
-    "extract_values",
-    "pair_features",
-    "replacement_logits",
-    "stack_columns",
-]
-
 VALUE_KINDS = (
     *("url", "email", "host", "date", "clock", "weekday", "frequency", "version", "path", "money"),
     *("code", "phone", "amount", "number", "quoted", "name"),

@@ -15,17 +15,6 @@ from jiyi.extraction.values import load_patterns
 from jiyi.text import TimeSpan, analyse, find_dates, has_date, query_terms
 from jiyi.text.analyse import stopwords
 
-__all__ = [
-    "DAY",
-    "Question",
-    "asks_again",
-    "cues",
-    "named_speakers",
-    "parse_question",
-    "remove_names",
-    "validity",
-]
-
 DAY = 86_400 * 1_000_000  # in microseconds
 _MAX_QUESTION_CHARS = 200  # a longer text states something rather than asks one thing
 _DAY = timedelta(days=1)

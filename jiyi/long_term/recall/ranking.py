@@ -14,11 +14,6 @@ from jiyi.records import Fact, Hit, Knowledge, Message, Searchable
 from jiyi.storage import Key
 from jiyi.text import query_terms
 
-__all__ = [
-    "RecordText", "ScoredRecord", "TextKey", "find_answer_rows", "make_hits", "mark_repeats", "put_first",
-    "score_records", "text_keys",
-]  # fmt: skip
-
 RecordText = tuple[Searchable, str]
 """A record with its search text."""
 

@@ -20,8 +20,6 @@ from jiyi.records import DOUBT
 from jiyi.storage import ROLES, Candidates
 from jiyi.text import Trait, language
 
-__all__ = ["NOTHING_FEATURES", "nothing_features", "nothing_relevant"]
-
 _Floats = NDArray[np.float64]
 _FIRST = 10  # messages
 _ROLES = (ROLES.index("assistant"), ROLES.index("tool"))

@@ -16,8 +16,6 @@ from jiyi.records import Kind
 from jiyi.storage.chroma.connection import ChromaConnection, CollectionMissing, translated
 from jiyi.storage.vectors import Vector
 
-__all__ = ["Collections", "Item", "vector_ids"]
-
 # The inner product of vectors of length 1 is their cosine. Chroma's "cosine" would normalize them
 # again, and vectors that are read back would differ from those stored.
 _CONFIGURATION: dict[str, Any] = {

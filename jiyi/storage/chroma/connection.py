@@ -22,8 +22,6 @@ from chromadb.errors import ChromaError, InvalidDimensionException, NotFoundErro
 
 from jiyi import errors
 
-__all__ = ["ChromaConnection", "ChromaFolder", "ChromaServer", "CollectionMissing", "translated"]
-
 _PORT = 8000
 _LOCK = "jiyi.lock"
 _DATABASE = "chroma.sqlite3"

@@ -9,8 +9,6 @@ from jiyi.storage.database import Connection, Database, grouped
 from jiyi.storage.relational.snapshot import read_spaces
 from jiyi.telling import plural
 
-__all__ = ["Drift", "Outbox", "drift", "repair", "spaces_in_use"]
-
 _BATCH_SIZE = 1_000  # records removed at once
 _COMPARED_ROWS = 5_000  # rows read at once
 _LEASE_SECONDS = 120  # how long sending vectors to Chroma may take

@@ -26,8 +26,6 @@ from jiyi.storage.search.matching import best_of_groups
 from jiyi.storage.search.user_vectors import CachedVectors, Floats, Ints, Parts
 from jiyi.storage.vectors import PendingText, Vector, VectorIndex, VectorRow, rows_by_user
 
-__all__ = ["ChromaVectors", "open_vectors"]
-
 _COMPARED_EXACTLY = 300  # records up to which all are compared instead of using Chroma's index
 _FIRST_COUNT = 200  # fewest vectors asked for: the index is more exact the more it is asked for
 _GROWTH = 4  # factor for the next try if the rows allow too few of them

@@ -21,8 +21,6 @@ from jiyi.storage.postgres.pool import connect
 from jiyi.storage.postgres.statements import SQL
 from jiyi.storage.relational.snapshot import read_spaces
 
-__all__ = ["ANN_FROM", "ANN_SHARE", "AnnIndex", "AnnPlan"]
-
 ANN_FROM = 20_000
 """The index is used from this product of vectors of one user and kind and their share of the table.
 

@@ -15,8 +15,6 @@ from jiyi.errors import StorageError
 from jiyi.storage.postgres.pool import Raw
 from jiyi.storage.postgres.statements import get_statement
 
-__all__ = ["check_cluster", "count_machines", "distribute_tables", "drop_moved", "read_tables"]
-
 _OLDEST_CITUS = 11  # the first whose free edition applies policies to the shards
 _GATE = "owners"  # every writer locks a row of this table first
 

@@ -16,8 +16,6 @@ from jiyi.storage.postgres.pool import PooledConnection
 from jiyi.storage.postgres.statements import GENERIC_PLAN, POSTGRES, Statement, get_statement, set_local
 from jiyi.storage.rows import Row
 
-__all__ = ["PostgresConnection", "ReadChannel", "WriteTransaction"]
-
 _MAX_WAITING = 4_000  # statements that are queued before they are sent
 _MESSAGE_ONLY = dict.fromkeys(("importance", "tokens", "tokens_by"))
 

@@ -20,8 +20,6 @@ from jiyi.storage.postgres.statements import BECAME_CLUSTER, Statement, get_stat
 from jiyi.storage.search.user_cache import UserCache
 from jiyi.telling import mask
 
-__all__ = ["PostgresDatabase", "RecentUsers", "needs_analyze"]
-
 _MANY = 100  # documents of one transaction; with fewer the server's own ANALYZE is in time
 _LEAST = 2_048  # documents of a user; fewer may be scanned
 _USERS = 1_000  # users remembered

@@ -12,8 +12,6 @@ from psycopg import errors as pg
 from jiyi import errors
 from jiyi.storage.database import Translations
 
-__all__ = ["Conflict", "ConnectionLost", "MachineLost", "is_lost", "retry", "translate"]
-
 _T = TypeVar("_T")
 
 _CUT = (pg.AdminShutdown, pg.CrashShutdown, pg.CannotConnectNow, pg.IdleSessionTimeout)

@@ -19,11 +19,6 @@ from jiyi.storage.postgres.statements import get_statement, set_tenant
 from jiyi.storage.sql import load_migrations
 from jiyi.telling import mask
 
-__all__ = [
-    "DatabaseInfo", "ServerInfo", "distribute", "has_tables", "inspect_database", "pending_steps",
-    "prepare", "read_server_info", "statements", "tables",
-]  # fmt: skip
-
 _OLDEST_SERVER = 15
 _OLDEST_VECTOR = (0, 8)
 _LOCK = 0x6A697969  # "jiyi" in ASCII: the advisory lock of a migration

@@ -24,8 +24,6 @@ from jiyi.storage.postgres.errors import ConnectionLost, MachineLost, translate
 from jiyi.storage.postgres.statements import Adapters, Statement
 from jiyi.telling import mask
 
-__all__ = ["Pool", "PooledConnection", "Raw", "connect"]
-
 Raw = psycopg.Connection[Any]
 
 # A URL may override these. A server that does not answer at all is given up after about 15 s.

@@ -27,8 +27,6 @@ try:
 except ImportError:  # on Windows, where `LocalServer` refuses
     fcntl = pwd = None  # type: ignore[assignment]
 
-__all__ = ["LocalServer", "ServerRuns", "installed_programs"]
-
 _NAME = "jiyi"  # of the role and of its database
 _HOST = "127.0.0.1"
 # No system uses these for outgoing connections, so the port stays free while the server is stopped.

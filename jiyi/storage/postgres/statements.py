@@ -20,11 +20,6 @@ from jiyi.storage.rows import is_storable
 from jiyi.storage.search.postings import storable
 from jiyi.storage.sql import load_conditions, load_queries
 
-__all__ = [
-    "BECAME_CLUSTER", "GENERIC_PLAN", "POSTGRES", "SQL", "Adapters", "Statement", "get_statement",
-    "set_local", "set_tenant", "to_psycopg",
-]  # fmt: skip
-
 Statement = tuple[str, dict[str, Any] | None]
 """A statement in psycopg's syntax and its values."""
 

@@ -35,8 +35,6 @@ from jiyi.storage.search.user_vectors import (
 )
 from jiyi.storage.vectors import PendingText, Vector, VectorIndex, VectorRow, rows_by_user
 
-__all__ = ["MAX_IN_MEMORY", "InMemoryVectors", "PostgresVectors"]
-
 _Near = tuple[Kind, int, float]  # kind and number of a record, cosine
 
 _NO_CONDITIONS: dict[str, Any] = {

@@ -11,8 +11,6 @@ from jiyi.storage.database import Dialect
 from jiyi.storage.rows import FORMATS, TABLES, is_storable
 from jiyi.text.keys import entity_key, predicate_key
 
-__all__ = ["NOT_OF_ALL", "Conditions", "Where", "document_conditions", "kind_conditions"]
-
 Conditions = tuple[str, dict[str, Any]]
 """A WHERE clause and the values of its named parameters."""
 

@@ -16,8 +16,6 @@ from jiyi.storage.search.candidates import Key
 from jiyi.storage.search.postings import Words
 from jiyi.storage.search.user_terms import HeldMessages
 
-__all__ = ["Cursor", "Page", "decode_rows", "find_by_keys", "find_records", "scan_records"]
-
 _Entry_co = TypeVar("_Entry_co", covariant=True)
 Cursor = tuple[int, Any]
 """A place in a scan: microseconds since 1970 and a record's number, or the id of a task or session."""

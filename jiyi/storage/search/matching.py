@@ -12,8 +12,6 @@ from jiyi.storage.search.candidates import KINDS_BY_LABEL, LABELS, ROLES, Candid
 from jiyi.storage.search.user_terms import UserTerms
 from jiyi.text import Trait, query_terms
 
-__all__ = ["KIND_NUMBERS_BY_LABEL", "best_of_groups", "find_candidates", "matching_rows", "rows_in_scope"]
-
 _Flags = NDArray[np.bool_]
 
 _MAX_TERMS = 256  # of a longer query the first and the last 128 are searched

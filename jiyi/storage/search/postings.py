@@ -30,11 +30,6 @@ from jiyi.storage.rows import Row
 from jiyi.text import analyse
 from jiyi.text.traits import traits
 
-__all__ = [
-    "ENTRY", "MAX_SEGMENT_ROWS", "Segment", "Words", "encode_terms", "id_keys", "merge_segments", "pack",
-    "storable", "term_hash", "unpack",
-]  # fmt: skip
-
 ENTRY = np.dtype([("term", "<u4"), ("count", "u1")])
 """One term of an entry: 5 bytes without padding."""
 

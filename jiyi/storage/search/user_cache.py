@@ -9,8 +9,6 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CachedPart", "Extend", "UserCache", "grow_array"]
-
 
 class CachedPart(Protocol):
     """A part of a user's memory that is read once and extended afterwards."""

@@ -20,8 +20,6 @@ from jiyi.storage.search.postings import (
 )
 from jiyi.storage.search.user_cache import grow_array
 
-__all__ = ["HeldMessages", "TermRow", "UserTerms", "WordScores", "are_valid_rows"]
-
 TermRow = tuple[
     int, Kind, str, Role | None, str | None, str | None, int | None, int, int, int, str | None, bytes
 ]

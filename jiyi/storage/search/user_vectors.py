@@ -19,11 +19,6 @@ from jiyi.storage.search.matching import (
 from jiyi.storage.search.user_cache import grow_array
 from jiyi.storage.search.user_terms import UserTerms
 
-__all__ = [
-    "MAX_EXACT", "CachedVectors", "Floats", "Ints", "Parts", "Preselect", "UserVectors", "Vectors",
-    "find_nearest", "row_vectors",
-]  # fmt: skip
-
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 

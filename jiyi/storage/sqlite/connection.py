@@ -16,8 +16,6 @@ from jiyi.storage.database import Answer, Call, Connection, Dialect, Values
 from jiyi.storage.rows import CHECKSUM_COLUMNS, TABLES, Row, row_checksum
 from jiyi.storage.sql import load_conditions, load_queries
 
-__all__ = ["SQLITE", "SqliteConnection", "damaged_records", "fill_checksums"]
-
 
 def _json_path(body: str, keys: Sequence[str], test: str) -> str:
     """See `Dialect.json_path`: each key is looked up in the value of the one before, if that is an object."""

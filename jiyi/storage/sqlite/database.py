@@ -21,8 +21,6 @@ from jiyi.storage.sqlite.connection import SqliteConnection, damaged_records
 from jiyi.storage.sqlite.file import APPLICATION_ID, OpenFile, make_file, refuse_foreign
 from jiyi.storage.sqlite.migrate import check_version, migrate, pragma
 
-__all__ = ["SqliteDatabase"]
-
 _READERS = 4
 _ADVICE = "restore a backup, or save what is whole into a new file: jiyi repair"
 _translations = cache(partial(Translations, __package__, "any", vars(apsw), vars(errors)))

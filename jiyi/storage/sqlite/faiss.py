@@ -14,8 +14,6 @@ from jiyi.storage.database import Connection
 from jiyi.storage.search.user_vectors import Floats, Preselect, UserVectors
 from jiyi.storage.sqlite.vectors import SqliteVectors
 
-__all__ = ["FAISS_FROM", "FaissVectors", "UserCodes"]
-
 FAISS_FROM = 10_000
 """From this many allowed vectors FAISS searches them; fewer are all compared exactly."""
 

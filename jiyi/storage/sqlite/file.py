@@ -11,8 +11,6 @@ import apsw
 from jiyi.errors import DatabaseMoved, DatabaseReadOnly, DiskFull, ForeignDatabase, StorageError
 from jiyi.forks import quiet
 
-__all__ = ["APPLICATION_ID", "DISK_FULL", "OpenFile", "is_database", "make_file", "refuse_foreign"]
-
 APPLICATION_ID = 0x6A697969  # "jiyi" in ASCII
 _MAGIC = b"SQLite format 3\0"
 _HEADER = 100  # bytes

@@ -20,8 +20,6 @@ from jiyi.storage.sqlite.file import refuse_foreign
 from jiyi.text.keys import entity_key
 from jiyi.text.traits import traits
 
-__all__ = ["check_version", "migrate", "pending_steps", "pragma"]
-
 _OLDEST: tuple[Kind, ...] = ("message", "episode", "knowledge")  # the kinds of the old schemas
 _BATCH = 100  # records read at once
 _LOG_STEP = 10_000  # records between two lines in the log

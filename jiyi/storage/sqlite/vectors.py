@@ -24,8 +24,6 @@ from jiyi.storage.search.user_vectors import (
 from jiyi.storage.sqlite.database import SqliteDatabase
 from jiyi.storage.vectors import Vector, VectorIndex, VectorRow, rows_by_user
 
-__all__ = ["SqliteVectors"]
-
 _MAX_NUMBER = 1.01  # of a vector of length 1, with rounding
 _BATCH_SIZE = 10_000  # rows read at once
 

@@ -19,11 +19,6 @@ from jiyi.storage.transfer.importer import put_valid
 from jiyi.storage.trash import Discarded, key_of
 from jiyi.storage.vectors import VectorRow
 
-__all__ = [
-    "PARTS", "BatchReceipt", "CopyReceipt", "Digest", "Entry", "Part", "Progress", "canonical_text",
-    "copy_memory", "put_batch", "read_batches",
-]  # fmt: skip
-
 Part = Literal["trash", "message", "task", "episode", "knowledge", "fact", "item", "summary"]
 """A kind of record, or the trash."""
 

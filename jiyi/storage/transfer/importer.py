@@ -14,8 +14,6 @@ from jiyi.storage.store import Store
 from jiyi.storage.transfer.files import Found, ImportReceipt, Rejected
 from jiyi.storage.trash import key_of
 
-__all__ = ["Put", "put_all", "put_exported", "put_messages", "put_new", "put_valid"]
-
 _T = TypeVar("_T")
 
 _BATCH = 200

@@ -25,8 +25,6 @@ from jiyi.storage.sqlite.file import DISK_FULL
 from jiyi.storage.transfer.copy import PARTS, Part, put_batch
 from jiyi.storage.trash import decode_entries
 
-__all__ = ["RepairReceipt", "repair_file"]
-
 _BATCH_SIZE = 1_000  # rows read at once
 _ASSUMED = 100_000  # newest number if the file does not have it
 

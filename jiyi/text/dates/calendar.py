@@ -9,23 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Literal
 
-__all__ = [
-    "Amount",
-    "Days",
-    "Part",
-    "Unit",
-    "add_months",
-    "count_from",
-    "day_number",
-    "locate",
-    "month_day",
-    "months",
-    "one_day",
-    "shift_day",
-    "weekday",
-    "weekday_near",
-]
-
 Unit = Literal["day", "weekend", "week", "month", "quarter", "season", "half", "year", "span"]
 """What a stretch of days is; "span" is any other."""
 

@@ -15,8 +15,6 @@ from jiyi.text.dates.meanings import Change, meaning
 from jiyi.text.dates.slots import Context, Slots, Words
 from jiyi.text.lexicon import fill_parts, read_toml
 
-__all__ = ["Grammar", "Piece", "load_grammar"]
-
 _SURE_MONTHS = frozenset(("january", "february", "july", "september", "october", "november", "december"))
 _ALSO_VERBS = ("may", "march")
 _ALSO_WORDS = frozenset(("sun", "sat", "wed", "mon", "fri"))

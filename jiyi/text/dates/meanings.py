@@ -15,8 +15,6 @@ from jiyi.text.dates.calendar import Amount, Days, Unit, one_day
 from jiyi.text.dates.slots import Context, Measure, Slots
 from jiyi.text.lexicon import read_toml
 
-__all__ = ["Change", "meaning"]
-
 _FIRST_YEAR = 2015  # of the table of Chinese holidays
 _tables = cache(partial(read_toml, __package__, "holidays"))
 

@@ -8,8 +8,6 @@ from typing import Any, Literal, cast
 
 from jiyi.text.dates.calendar import Amount, Part, Unit
 
-__all__ = ["Context", "Measure", "Slots", "Words"]
-
 Measure = Unit | Literal["hour", "minute"]  # what is counted
 
 _LAST_WORD = re.compile(r"(?<![a-z])([a-z]+)[ -]$")
