@@ -152,7 +152,8 @@ def facts_to_end(statement: Statement, facts: Iterable[Fact], names: Names) -> l
             return (named and _occurs_in(fact.object, quote)) or point in points or (ends_all and about_other)
         if leaves and not (about_speaker or same_subject or statement.replaces):
             means = any(who <= set(analyse(text)) for text in (fact.object, f"{fact.subject} {point}"))
-            return means and named and (ends_all or point not in word_lists()["family"])
+            sure = named or (fact.category == "attribute" and not quote.isascii())
+            return means and sure and (ends_all or point not in word_lists()["family"])
         subject = set() if same_subject else set(analyse(fact.subject))
         # Without a named point, the subject of a fact is a guess.
         lower = fact.subject.removeprefix(statement.speaker).islower()
