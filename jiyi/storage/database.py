@@ -187,7 +187,7 @@ class Database(Protocol):
                 if count := db.rows(name, {})[0][0]:
                     raise DatabaseDamaged(f"{self.place}: {count} {name.replace('_', ' ')}; restore a backup")
             users, documents, waiting, summaries = db.rows("totals", {})[0]
-        held = f"{plural(users, 'user')}, {plural(documents, 'record')}, {waiting} without vectors yet"
+        held = f"{plural(users, 'user')}, {plural(documents, 'record')}, {waiting:,} without vectors yet"
         return f"{self.place} is sound: {held}" + (f", {plural(summaries, 'summary')}" if summaries else "")
 
     def check_alone(self) -> None:

@@ -138,7 +138,7 @@ def test_nothing_is_lost_and_the_next_open_finishes(tmp_path, original, share):
     database = SqliteDatabase(path)
     store = Store(database)
     assert version(path) == NEWEST
-    assert f"{len(ids)} records" in database.check()
+    assert f"{len(ids):,} records" in database.check()
     assert store.match(Query(scope=ANA, text="填充")).total == len(ids)
     said = [id_ for id_ in ids if "q" in id_]
     assert len(said) >= MORE
@@ -160,7 +160,7 @@ def test_two_processes_that_open_an_older_file_at_once(tmp_path, original):
     path.write_bytes(source.read_bytes())
     assert begin_together(2, OPENER, path) == ["done\n"] * 2
     database = SqliteDatabase(path)
-    assert f"{len(ids)} records" in database.check()
+    assert f"{len(ids):,} records" in database.check()
     database.close()
 
 
