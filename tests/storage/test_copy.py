@@ -273,7 +273,8 @@ def test_killed_anywhere_it_goes_on_and_ends_the_same(tmp_path):
     with both_ends(tmp_path / "here.db", tmp_path / "other.db") as (here, _):
         fill(here)
         wanted = whole(here)
-    script = KILLED.format(paths=[str(Path(__file__).parents[1] / "contract")])
+    tests = Path(__file__).parents[1]
+    script = KILLED.format(paths=[str(tests), str(tests / "contract")])
     killed, calls = 0, 1
     while True:
         place = tmp_path / "there.db"
