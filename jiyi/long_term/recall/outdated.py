@@ -106,20 +106,20 @@ def compare_messages(
     as well as the last.
     """
     table, features = ranked.table, ranked.features
-    rows = np.array(list(texts), np.intp)
-    repeats = np.array([asks_again(text, features.question.terms) for text in texts.values()], np.bool_)
+    rows, said = np.array(list(texts), np.intp), list(texts.values())
+    repeats = np.array([asks_again(text, features.question.terms) for text in said], np.bool_)
     scores = ranked.scores[rows].astype(np.float64)
     replaced = np.zeros((len(rows), len(rows)))
     order_features = np.zeros((len(rows), len(ORDER_FEATURES)))
     order_features[:, 0] = final_scores = scores
     if features.question.time is not None:
         traits = table.traits[rows].tolist()
-        group = build_statements(ranked, rows, list(map(pairs.extract_features, texts.values(), traits)))
+        group = build_statements(ranked, rows, list(map(pairs.extract_features, said, traits)))
         logits = pairs.replacement_logits(group, pair)
         matrix = succession_features(features, group, rows, scores, logits)
         likely = sigmoid(weighted_sum(succession, SUCCESSION_FEATURES, matrix))
-        replaced = np.where(_comparable_pairs(features, group, list(texts.values()), repeats), likely, 0.0)
-        order_features = _order_feature_matrix(features, group, scores, texts=list(texts.values()))
+        replaced = np.where(_comparable_pairs(features, group, said, repeats), likely, 0.0)
+        order_features = _order_feature_matrix(features, group, scores, texts=said)
         order_scores = weighted_sum(order, ORDER_FEATURES, order_features)
         movable = np.where(scores >= scores[:, None] - _MAX_LEAD, replaced, 0.0)
         final_scores = reassign_scores(scores, _final_order(features, group, order_scores, movable))
@@ -127,7 +127,7 @@ def compare_messages(
     successor = replaced.argmax(axis=1) if len(rows) else np.zeros(0, np.intp)
     return Comparison(
         rows=rows,
-        texts=list(texts.values()),
+        texts=said,
         outdated=outdated,
         successor=np.where(outdated > 0, successor, -1),
         order_features=order_features,
