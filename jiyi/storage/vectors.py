@@ -73,8 +73,7 @@ class VectorIndex:
         """Bind the index to an embedder, or check that it is bound to this one; return its sets of vectors.
 
         Without ``dims`` only the name is checked and nothing is bound; without ``name`` nothing is checked.
-        With a `Store.snapshot`, nothing is read. Raises `EmbedderMismatch` if it is bound to another
-        embedder.
+        With a `Store.snapshot`, nothing is read. Raises `EmbedderMismatch` if another embedder is bound.
         """
         spaces = snapshot.spaces if snapshot is not None else self._spaces()
         if spaces.name is None and name is not None and dims is not None:
@@ -99,7 +98,6 @@ class VectorIndex:
         return self._pending_once(limit, leased=leased, name=name)
 
     def _pending_once(self, limit: int, *, leased: bool, name: str | None) -> list[PendingText]:
-        """Do what `pending` does, without retries."""
         spaces = self._spaces()
         if name is not None:
             second = spaces.of(name).second
@@ -107,8 +105,13 @@ class VectorIndex:
         if spaces.switching:  # whoever started it was interrupted
             self._complete_switch(spaces)
         values = self._lease_values(limit, leased)
-        waiting = grouped(cast("list[tuple[str, int]]", self._db.fetch("first_pending", values)))
-        return [text for user_id, docs in waiting.items() for text in self._lease(user_id, docs, values)]
+        before: Sequence[object] = []
+        while (listed := self._db.fetch("first_pending", values)) != before:
+            waiting = grouped(cast("list[tuple[str, int]]", listed))
+            if texts := [text for user, docs in waiting.items() for text in self._lease(user, docs, values)]:
+                return texts
+            before = listed  # taken by others meanwhile: the next may still be pending
+        return []
 
     @retried()
     def set_aside(self, key: tuple[str, int], why: int) -> None:
@@ -217,8 +220,7 @@ class VectorIndex:
         """Lease a user's records, in a transaction of its own, and return their texts."""
         with self._db.write(user_id) as db:
             leases = {**values, "user_id": user_id, "docs": db.dialect.array(docs)}
-            rows = cast("list[_Waiting]", db.rows("lease_pending", leases))
-            return _texts(db, user_id, sorted(rows))
+            return _texts(db, user_id, sorted(cast("list[_Waiting]", db.rows("lease_pending", leases))))
 
     def _sets_for(self, db: Connection, name: str | None) -> Sets:
         """Return the sets that vectors of an embedder are added to, as of this transaction."""
@@ -294,9 +296,7 @@ class VectorIndex:
         with self._db.write() as db:
             spaces = read_spaces(db)
             if not name or name not in (spaces.next_name, spaces.name):
-                raise WrongState(
-                    f"{self._db.place}: no vectors of {name} are being made; begin with: jiyi reembed"
-                )
+                raise WrongState(f"{self._db.place}: no vectors of {name} are being made; run: jiyi reembed")
             if spaces.next_name == name and not spaces.switching:
                 dims, number = spaces.next_dims, spaces.next_number
                 _set_meta(db, embedder_name=name, embedder_dims=dims, embedder_space=number)
@@ -394,5 +394,4 @@ def _texts(db: Connection, user_id: str, rows: Sequence[_Waiting]) -> list[Pendi
 
 
 def _set_meta(db: Connection, **values: str | int | None) -> None:
-    for name, value in values.items():
-        db.run("set_meta", {"name": name, "value": str(value)})
+    db.run_many("set_meta", [{"name": name, "value": str(value)} for name, value in values.items()])

@@ -104,6 +104,20 @@ def test_a_lease_holds_for_two_minutes_and_ends_with_the_vector(backend):
     assert pending(store) == 0
 
 
+def test_when_others_take_all_that_was_listed_the_next_are_given(backend, monkeypatch):
+    (store, mine), (_, yours) = backend.open(), backend.open()
+    store.put([message("a"), message("b"), message("c")])
+    lease = mine._lease
+
+    def lease_too_late(*args):
+        monkeypatch.undo()
+        assert [p.text for p in yours.pending(2)] == ["a", "b"]
+        return lease(*args)
+
+    monkeypatch.setattr(mine, "_lease", lease_too_late)
+    assert [p.text for p in mine.pending(2)] == ["c"]
+
+
 def test_add_counts_what_it_completed_and_passes_over_the_rest(store, vectors):
     store.put([message("a", id="a"), message("b", id="b"), message("c", id="c")])
     rows = [VectorRow(key=p.key, vectors=one(0)) for p in vectors.pending(10)]
