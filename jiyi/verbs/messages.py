@@ -39,6 +39,7 @@ class MessageVerbs(Verbs):
         *,
         role: Role | None = None,
         content: str | Sequence[ContentPart] | None = None,
+        name: str | None = None,
         id: str | None = None,
         created_at: Moment | None = None,
         importance: float | None = None,
@@ -57,7 +58,7 @@ class MessageVerbs(Verbs):
                 ``completion.choices[0].message``, or a `Message`. A dict may have ``id``, ``created_at`` (or
                 ``timestamp``) and ``metadata``; the arguments below win. Other keys the API does not know are
                 kept and never sent.
-            role, content: instead of ``message``.
+            role, content, name: instead of ``message``; ``name`` is the speaker where several people talk.
             id: unique within the user; generated if not given.
             created_at: an aware datetime, an ISO 8601 string with a zone, or seconds since 1970; now by
                 default.
@@ -74,9 +75,10 @@ class MessageVerbs(Verbs):
         """
         if (message is None) == (role is None):
             raise BadMessage("give either a message dict or role= and content=")
-        if message is not None and content is not None:
-            raise BadMessage("content= goes with role=; a message dict carries its own")
-        given = message if message is not None else {"role": role, "content": content}
+        if message is not None and (content, name) != (None, None):
+            raise BadMessage("content= and name= go with role=; a message dict carries its own")
+        named = {} if name is None else {"name": name}
+        given = message if message is not None else {"role": role, "content": content, **named}
         scope = self._scope(user_id, agent_id, session_id)
         fields = {"id": id, "created_at": created_at, "importance": importance, "pinned": pinned}
         return self._save(scope, [self._prepare_message(scope, given, metadata, **fields)])[0]

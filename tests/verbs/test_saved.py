@@ -35,6 +35,12 @@ def test_a_keyword_wins_over_the_dict_and_seconds_may_be_nought(memory):
     assert memory.save_message("s", {"role": "user", "content": "x", "timestamp": 0}).created_at.year == 1970
 
 
+def test_a_speaker_is_named_beside_the_content(memory):
+    saved = memory.save_message("s", role="user", content="the port is 8443", name="Ana")
+    assert (saved.name, saved.to_openai()["name"]) == ("Ana", "Ana")
+    refused(BadMessage, "name= go with role=", memory.save_message, "s", saved.to_openai(), name="Ben")
+
+
 @pytest.mark.parametrize("written", [datetime(2024, 3, 1), "2024-03-01T08:30:00", "2024-03-01"])  # noqa: DTZ001
 def test_a_date_without_a_zone_is_refused(memory, written):
     with pytest.raises(NaiveDatetime, match="created_at"):
