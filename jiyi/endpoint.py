@@ -12,15 +12,9 @@ from jiyi.breaker import Breaker
 from jiyi.errors import JiyiError, SettingsError
 
 __all__ = [
-    "Endpoint",
-    "Failure",
-    "Faults",
-    "get_breaker",
-    "is_web_address",
-    "retry",
-    "retry_within",
+    "Endpoint", "Failure", "Faults", "get_breaker", "is_web_address", "retry", "retry_within",
     "skipped_endpoints",
-]
+]  # fmt: skip
 
 _T = TypeVar("_T")
 

@@ -15,22 +15,10 @@ from jiyi.text import TokenCounter
 from jiyi.text import language as language_of
 
 __all__ = [
-    "CONTEXT_SECTIONS",
-    "GAP",
-    "Piece",
-    "Prefix",
-    "SummaryPlace",
-    "context_pieces",
-    "edges",
-    "join_texts",
-    "passages",
-    "render_block",
-    "render_frame",
-    "render_opening",
-    "render_window",
-    "same_passage",
+    "CONTEXT_SECTIONS", "GAP", "Piece", "Prefix", "SummaryPlace", "context_pieces", "edges", "join_texts",
+    "passages", "render_block", "render_frame", "render_opening", "render_window", "same_passage",
     "tokens_by_block",
-]
+]  # fmt: skip
 
 _PASSAGE_BREAK = timedelta(hours=1)  # a message after such a pause begins a passage
 _EARLIEST = datetime.min.replace(tzinfo=UTC)

@@ -15,15 +15,9 @@ from jiyi.errors import EmbeddingError, InputError, JiyiError, SettingsError
 from jiyi.forks import free_after_fork
 
 __all__ = [
-    "CachedEmbedder",
-    "Embedder",
-    "TextKind",
-    "Vectors32",
-    "check_inputs",
-    "check_texts",
-    "clean_text",
+    "CachedEmbedder", "Embedder", "TextKind", "Vectors32", "check_inputs", "check_texts", "clean_text",
     "items_in_order",
-]
+]  # fmt: skip
 
 TextKind = Literal["query", "passage"]
 """Questions and stored texts are embedded differently by most retrieval models."""

@@ -11,19 +11,9 @@ from jiyi.records.atoms import Atom, atoms
 from jiyi.text import TokenCounter
 
 __all__ = [
-    "DEFAULT_TOKENS",
-    "Candidates",
-    "Dropped",
-    "Kept",
-    "MessageLike",
-    "Policy",
-    "TokenLimit",
-    "accept_dicts",
-    "as_messages",
-    "check_count",
-    "restore_originals",
-    "smaller_limit",
-]
+    "DEFAULT_TOKENS", "Candidates", "Dropped", "Kept", "MessageLike", "Policy", "TokenLimit", "accept_dicts",
+    "as_messages", "check_count", "restore_originals", "smaller_limit",
+]  # fmt: skip
 
 MessageLike = Message | Mapping[str, Any]
 """A message, as a value or as an OpenAI Chat Completions dict."""
