@@ -74,11 +74,9 @@ class Connection(Protocol):
     @property
     def in_transaction(self) -> bool:
         """Whether what is read here may be undone, so that it must not be cached."""
-        ...
 
     def fetch_all(self, calls: Sequence[Call]) -> list[Answer]:
         """Run statements that only read; a server gets all of them in one round trip."""
-        ...
 
     def rows(self, name: str, values: Values, **parts: str) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
@@ -100,7 +98,6 @@ class Connection(Protocol):
 
     def run(self, name: str, values: Values, **parts: str) -> None:
         """Run a statement without a result."""
-        ...
 
     def run_many(self, name: str, values: Iterable[Values]) -> None:
         """Run a statement without a result once for each of the values."""
@@ -112,14 +109,12 @@ class Connection(Protocol):
 
         No number is used twice, and rows that are committed later have higher numbers.
         """
-        ...
 
     def add_documents(self, kind: Kind, rows: Sequence[Row]) -> None:
         """Insert new documents of one kind and user, with their columns and words.
 
         Each row has its number in ``doc``; see `jiyi.storage.rows` for the other columns.
         """
-        ...
 
 
 class Database(Protocol):
@@ -137,7 +132,6 @@ class Database(Protocol):
 
         Inside this thread's `write` block it sees that block's changes.
         """
-        ...
 
     def write(self, user_id: str | None = None) -> AbstractContextManager[Connection]:
         """Return a context with a connection in one transaction; others' writes to this user wait for it.
@@ -145,7 +139,6 @@ class Database(Protocol):
         Blocks of one thread nest: an exception caught outside an inner block undoes only that
         block; the outermost commits. None is for a block whose inner blocks name the users.
         """
-        ...
 
     def attempt(self, verb: Callable[[], _T], *, repeatable: bool = True) -> _T:  # noqa: ARG002
         """Call a function, again if the connection to a server broke or other writers interfered.
@@ -195,11 +188,9 @@ class Database(Protocol):
 
     def scrub(self) -> None:
         """See `jiyi.storage.trash.Trash.scrub`."""
-        ...
 
     def close(self) -> None:
         """Close it. Closing twice is fine; using it afterwards raises `Closed`."""
-        ...
 
 
 class Translations:

@@ -78,7 +78,6 @@ class ChromaServer:
 
         Raises `IndexUnreachable` if the server does not answer, `StorageError` if it fails.
         """
-        del changing
         with translated(self.place):
             yield self._connected()
 

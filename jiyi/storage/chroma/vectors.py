@@ -120,7 +120,7 @@ class ChromaVectors(VectorIndex):
         return complete
 
     @retried()
-    def _find_nearest(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Floats]:  # noqa: ARG002
+    def _find_nearest(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Floats]:
         """Ask Chroma for the nearest of each kind, and drop what is removed or not allowed.
 
         More is asked for until ``limit`` of a kind are found, with ties at the end; few are compared exactly.
@@ -194,7 +194,6 @@ class ChromaVectors(VectorIndex):
         self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, snapshot: Snapshot | None = None
     ) -> Parts:
         """See `VectorIndex.read`; they are as they are stored in either case."""
-        del exact, snapshot
         space = self._spaces().number
         tokens: dict[int, tuple[str, int]] = {}
         numbers: dict[Key, int] = {}

@@ -61,7 +61,7 @@ class PooledConnection(psycopg.Connection[Any]):
         self._names: dict[_Key, bytes] = {}  # of the statements that are prepared
         leave_at_fork(self)
 
-    def _left_behind(self, quiet: bool) -> None:  # noqa: ARG002
+    def _left_behind(self, quiet: bool) -> None:
         """See `jiyi.forks.Left`: this process sends nothing more."""
         self._is_left = True
 
@@ -205,7 +205,7 @@ class Pool:
         )
         leave_at_fork(self)
 
-    def _left_behind(self, quiet: bool) -> None:  # noqa: ARG002
+    def _left_behind(self, quiet: bool) -> None:
         """See `jiyi.forks.Left`: the connections are the parent process's."""
         self._is_left = True
 

@@ -17,16 +17,13 @@ class CachedPart(Protocol):
 
     def __init__(self, generation: int) -> None:
         """Start empty."""
-        ...
 
     @property
     def nbytes(self) -> int:
         """Bytes used."""
-        ...
 
     def view(self) -> Self:
         """Return its present content; later additions do not show."""
-        ...
 
 
 def grow_array(array: NDArray[Any], used: int, size: int) -> NDArray[Any]:

@@ -77,7 +77,6 @@ class SqliteConnection(Connection):
 
     def take_numbers(self, user_id: str, count: int) -> int:
         """See `Connection.take_numbers`; the write lock is held until the rows are written."""
-        del count
         self.run("add_owner", {"user_id": user_id})
         return 1 + self.number("newest_number", {})
 

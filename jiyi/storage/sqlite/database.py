@@ -122,7 +122,6 @@ class SqliteDatabase(Database):
     @contextlib.contextmanager
     def write(self, user_id: str | None = None) -> Iterator[SqliteConnection]:
         """See `Database.write`; the file has one writing connection for all users."""
-        del user_id
         with self._translated(), self._write_lock:
             connection = self._require_writer()
             if self._depth:
@@ -174,7 +173,6 @@ class SqliteDatabase(Database):
 
     @contextlib.contextmanager
     def read(self, user_id: str | None = None) -> Iterator[SqliteConnection]:
-        del user_id
         with self._translated():
             if getattr(self._writing, "here", False):
                 yield self._require_writer()

@@ -63,7 +63,6 @@ class SqliteVectors(VectorIndex):
             )
 
     def _read_docs(self, db: Connection, user_id: str, space: int, docs: Sequence[int]) -> Vectors:
-        del user_id  # numbers of records are those of the file
         rows = db.rows("vectors_of_docs", {"docs": db.dialect.array(docs), "space": space})
         vectors = _floats([vector for _, vector in rows])
         starts = np.flatnonzero(np.diff([doc for doc, _ in rows], prepend=-1))
@@ -78,7 +77,7 @@ class SqliteVectors(VectorIndex):
         owner, space = snapshot.owner[0] if snapshot.owner else 0, snapshot.spaces.number
         return cached_part(self._db, db, snapshot, UserVectors, partial(_read_new, db, owner, space))
 
-    def _preselect(self, db: Connection, user_id: str, vectors: UserVectors) -> Preselect | None:  # noqa: ARG002
+    def _preselect(self, db: Connection, user_id: str, vectors: UserVectors) -> Preselect | None:
         """Return what selects the vectors to compare; None compares all of them."""
         return None
 
