@@ -32,6 +32,7 @@ from jiyi.records import (
 )
 from jiyi.records.checks import check_id
 from jiyi.text.keys import entity_key, predicate_key
+from jiyi.text.lexicon import read_toml
 
 __all__ = [
     "CHECKSUM_COLUMNS", "CLASSES", "DECODE_ERRORS", "FORMATS", "TABLES", "Row", "decode", "decode_json",
@@ -46,24 +47,14 @@ Row = dict[str, Any]
 DECODE_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 """The exceptions that decoding damaged bytes may raise."""
 
-_IDENTITY = ("user_id", "agent_id", "session_id", "id")
+_STORED: Mapping[Any, Any] = read_toml("jiyi.storage", "rows")
+
 CHECKSUM_COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "message": (*_IDENTITY, "seq", "created_at"),
-    "episode": (*_IDENTITY, "created_at", "task_id", "outcome"),
-    "knowledge": (*_IDENTITY, "created_at", "updated_at"),
-    "fact": (*_IDENTITY, "created_at", "status", *("valid_from", "valid_to", "supersedes", "superseded_by")),
-    "item": (*_IDENTITY, "created_at", "updated_at"),
-    "task": (*_IDENTITY, "status", "started_at", "updated_at", "completed_at"),
-    "step": ("user_id", "task_id", "id", "status"),
-    "summary": (*_IDENTITY, "version", "upto_seq", "created_at"),
-    "trash": (*_IDENTITY, "kind", "discarded_at", "reason"),
+    kind: tuple(stored["checksum"].split()) for kind, stored in _STORED.items()
 }
 """The columns that a checksum covers besides the body, by the kind of row."""
 
-TABLES: Mapping[str, str] = {
-    **{kind: f"{kind}s" for kind in CHECKSUM_COLUMNS},
-    **{"knowledge": "knowledge", "summary": "summaries", "trash": "trash"},
-}
+TABLES: Mapping[str, str] = {kind: stored["table"] for kind, stored in _STORED.items()}
 """The table of each kind of record, and of the trash."""
 
 _TUPLE_FIELDS = {"tags", "key_points", "source_episodes", "sources", "covers", "namespace", "former"}
@@ -214,10 +205,6 @@ def _created_micros(record: Message | Summary) -> int:
     return to_micros(record.created_at)
 
 
-def _storable_ids(ids: Iterable[str]) -> list[str]:
-    return [id_ for id_ in ids if is_storable(id_)]
-
-
 def _decode_step(row: Mapping[str, Any], scope: Scope) -> Step:
     return Step(scope=scope, **_decode_fields("step", row) | {"seq": row["seq"]})
 
@@ -240,50 +227,25 @@ def _codec(name: str) -> _Codec:
 class _Format:
     """Where the fields of a record are stored: in ``columns`` of their own or in the JSON ``body``."""
 
-    def __init__(self, columns: str, body: str, derived: Callable[[Any], Row] = lambda _: {}) -> None:
-        self.columns = {name: _codec(name) for name in columns.split()}
-        self.body = tuple(body.split())
-        self.derived = derived  # returns the columns computed from other fields
+    def __init__(self, kind: Kind) -> None:
+        self.columns = {name: _codec(name) for name in _STORED[kind]["columns"].split()}
+        self.body = tuple(_STORED[kind]["body"].split())
+        self.derived = _DERIVED.get(kind, lambda _: {})
 
 
-FORMATS: Mapping[Kind, _Format] = {
-    "episode": _Format(
-        "id created_at pinned access_count last_accessed_at task_id outcome importance consolidated",
-        "trigger_type trigger_summary outcome_summary target tags",
-        lambda e: {"target_key": entity_key(e.target or "")},
-    ),
-    "knowledge": _Format(
-        "id created_at pinned access_count last_accessed_at updated_at confidence",
-        "topic content key_points source_episodes metadata",
-        lambda k: {"sources": _storable_ids(k.source_episodes)},
-    ),
-    "fact": _Format(
-        "id created_at pinned access_count last_accessed_at status valid_from valid_to confidence "
-        "supersedes superseded_by",
-        "category subject predicate object text speaker sources method metadata version_of",
-        lambda f: {
-            "subject_key": entity_key(f.subject),
-            "predicate_key": predicate_key(f.predicate),
-            "object_key": entity_key(f.object),
-            "sources": _storable_ids(f.sources),
-        },
-    ),
-    "item": _Format(
-        "id created_at pinned updated_at expires_at",
-        "namespace key value text version ttl former",
-        lambda i: {"path": path_of(i.namespace)},
-    ),
-    "task": _Format(
-        "id status started_at updated_at completed_at",
-        "request outcome summary target trigger_type tags context",
-    ),
-    "step": _Format("task_id id status", "description tool_name args result seq started_at completed_at"),
-    "summary": _Format(
-        "id version upto_seq created_at",
-        "text method language tokens previous covers",
-        lambda s: {"created_at": _created_micros(s), "covers": dump_json(s.covers)},
-    ),
+_DERIVED: Mapping[Kind, Callable[[Any], Row]] = {  # columns computed from fields
+    "episode": lambda e: {"target_key": entity_key(e.target or "")},
+    "knowledge": lambda k: {"sources": list(filter(is_storable, k.source_episodes))},
+    "fact": lambda f: {
+        "subject_key": entity_key(f.subject),
+        "predicate_key": predicate_key(f.predicate),
+        "object_key": entity_key(f.object),
+        "sources": list(filter(is_storable, f.sources)),
+    },
+    "item": lambda i: {"path": path_of(i.namespace)},
+    "summary": lambda s: {"created_at": _created_micros(s), "covers": dump_json(s.covers)},
 }
+FORMATS: Mapping[Kind, _Format] = {kind: _Format(kind) for kind in _STORED if "columns" in _STORED[kind]}
 _CLASSES: tuple[type[Any], ...] = (Message, Episode, Knowledge, Fact, Item, Task, Step, Session, Summary)
 CLASSES: Mapping[Kind, type[Any]] = {cast("Kind", made.__name__.lower()): made for made in _CLASSES}
 _STEP_FIELDS = (*FORMATS["step"].body, "id", "status")  # in the body of an episode
