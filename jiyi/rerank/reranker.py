@@ -51,12 +51,7 @@ class Reranked:
 
 
 def rerank(
-    reranker: Reranker,
-    query: str,
-    texts: Sequence[str],
-    *,
-    time_limit: float,
-    breaker: Breaker | None = None,
+    reranker: Reranker, query: str, texts: Sequence[str], *, time_limit: float, breaker: Breaker | None = None
 ) -> Reranked:
     """Return the reranker's scores, or a note, after at most `time_limit` seconds.
 

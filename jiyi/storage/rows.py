@@ -11,31 +11,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from jiyi.clock import to_micros, utc_from_micros
 from jiyi.errors import DatabaseDamaged, InputError
-from jiyi.records import (
-    Episode,
-    Fact,
-    Item,
-    Kind,
-    Knowledge,
-    Message,
-    Record,
-    Scope,
-    Session,
-    Step,
-    Summary,
-    Task,
-    path_of,
-)
+from jiyi.records import Episode, Kind, Message, Record, Scope, Session, Step, Summary, Task, path_of
 from jiyi.records.checks import check_id
 from jiyi.text.keys import entity_key, predicate_key
 from jiyi.text.lexicon import read_toml
 
 __all__ = [
-    "CHECKSUM_COLUMNS", "CLASSES", "DECODE_ERRORS", "FORMATS", "TABLES", "Row", "decode", "decode_json",
+    "CHECKSUM_COLUMNS", "CLASSES", "FORMATS", "TABLES", "Row", "decode", "decode_discarded", "decode_json",
     "dump_json", "encode", "encode_json", "is_storable", "kind_of", "row_checksum",
 ]  # fmt: skip
 
@@ -44,8 +30,8 @@ _PLAIN_MESSAGE_KEYS = {"role", "content", "name"}  # of a message that holds not
 
 Row = dict[str, Any]
 
-DECODE_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
-"""The exceptions that decoding damaged bytes may raise."""
+# What decoding damaged bytes may raise.
+_DECODE_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 
 _STORED: Mapping[Any, Any] = read_toml("jiyi.storage", "rows")
 
@@ -99,8 +85,7 @@ def encode(record: Record) -> Row:
 def decode(kind: Kind, row: Mapping[str, Any], steps: tuple[Step, ...] = ()) -> Record:
     """Return the record of a row, a task with its ``steps``; raise `DatabaseDamaged` if it was changed."""
     try:
-        if "crc" in row and row["crc"] != row_checksum(kind, row):
-            raise DatabaseDamaged("its checksum does not match")
+        _check(kind, row)
         scope = _cached_scope(
             user_id=row["user_id"], agent_id=row.get("agent_id"), session_id=row.get("session_id")
         )
@@ -108,7 +93,7 @@ def decode(kind: Kind, row: Mapping[str, Any], steps: tuple[Step, ...] = ()) -> 
             record = _DECODERS[kind](row, scope)
         else:
             record = CLASSES[kind](scope=scope, **_decode_fields(kind, row))
-    except DECODE_ERRORS as error:
+    except _DECODE_ERRORS as error:
         raise DatabaseDamaged(f"its row cannot be read: {type(error).__name__}") from error
     return replace(record, steps=steps) if isinstance(record, Task) and steps else record
 
@@ -129,10 +114,24 @@ def decode_json(kind: Kind, text: str) -> Record:
         row = json.loads(text)
         scope = Scope(user_id=row["user_id"], agent_id=row["agent_id"], session_id=row["session_id"])
         steps = tuple(_decode_step(step, scope) for step in row.pop("steps", ()))
-    except DECODE_ERRORS as error:
+    except _DECODE_ERRORS as error:
         raise DatabaseDamaged(f"its text cannot be read: {type(error).__name__}") from error
     row.pop("crc", None)
     return decode(kind, row, steps)
+
+
+def decode_discarded(row: Mapping[str, Any]) -> tuple[Record, datetime]:
+    """Return the record of a row of the trash, and when it was removed; raises as `decode` does."""
+    try:
+        _check("trash", row)
+        return decode_json(row["kind"], row["body"]), utc_from_micros(row["discarded_at"])
+    except _DECODE_ERRORS as error:
+        raise DatabaseDamaged(f"its row cannot be read: {type(error).__name__}") from error
+
+
+def _check(kind: str, row: Mapping[str, Any]) -> None:
+    if "crc" in row and row["crc"] != row_checksum(kind, row):
+        raise DatabaseDamaged("its checksum does not match")
 
 
 def _encode_message(message: Message) -> Row:
@@ -246,8 +245,7 @@ _DERIVED: Mapping[Kind, Callable[[Any], Row]] = {  # columns computed from field
     "summary": lambda s: {"created_at": _created_micros(s), "covers": dump_json(s.covers)},
 }
 FORMATS: Mapping[Kind, _Format] = {kind: _Format(kind) for kind in _STORED if "columns" in _STORED[kind]}
-_CLASSES: tuple[type[Any], ...] = (Message, Episode, Knowledge, Fact, Item, Task, Step, Session, Summary)
-CLASSES: Mapping[Kind, type[Any]] = {cast("Kind", made.__name__.lower()): made for made in _CLASSES}
+CLASSES: Mapping[Kind, type[Any]] = {cast("Kind", made.__name__.lower()): made for made in get_args(Record)}
 _STEP_FIELDS = (*FORMATS["step"].body, "id", "status")  # in the body of an episode
 _KIND_BY_CLASS: Mapping[type, Kind] = {made: kind for kind, made in CLASSES.items()}
 _DECODERS: Mapping[Kind, Callable[[Mapping[str, Any], Scope], Record]] = {

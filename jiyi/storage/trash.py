@@ -6,23 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from jiyi.clock import to_micros, utc_from_micros
+from jiyi.clock import to_micros
 from jiyi.errors import BadQuery, DatabaseDamaged, StorageError
 from jiyi.records import FORGETTABLE, Kind, Query, Record, Scope
 from jiyi.storage.database import Connection, Database, Dialect, grouped, retried
 from jiyi.storage.relational.conditions import Where
 from jiyi.storage.relational.find import Page, find_by_keys
 from jiyi.storage.relational.write import prepare, put_records, remove
-from jiyi.storage.rows import (
-    DECODE_ERRORS,
-    Row,
-    decode_json,
-    encode,
-    encode_json,
-    is_storable,
-    kind_of,
-    row_checksum,
-)
+from jiyi.storage.rows import Row, decode_discarded, encode, encode_json, is_storable, kind_of
 from jiyi.storage.search.candidates import Key
 from jiyi.storage.vectors import VectorIndex
 
@@ -241,10 +232,8 @@ def decode_entries(db: Connection, rows: Iterable[Row]) -> Iterator[tuple[Discar
     """Yield the entries of rows, each with its row; damaged ones are noted and left out."""
     for row in rows:
         try:
-            if "crc" in row and row["crc"] != row_checksum("trash", row):
-                raise DatabaseDamaged("its checksum does not match")
-            record, at = decode_json(row["kind"], row["body"]), utc_from_micros(row["discarded_at"])
-        except (DatabaseDamaged, *DECODE_ERRORS) as error:
+            record, at = decode_discarded(row)
+        except DatabaseDamaged as error:
             db.damage.add(row["kind"], {**row, "doc": None}, error)
         else:
             yield Discarded(record=record, kind=row["kind"], reason=row["reason"], discarded_at=at), row

@@ -12,14 +12,7 @@ from jiyi.errors import EmbedderMismatch, WrongState
 from jiyi.records import Kind, Match, Query, Role, Scope, Searchable
 from jiyi.storage.database import Call, Connection, Database, grouped, retried
 from jiyi.storage.relational.find import find_by_keys
-from jiyi.storage.relational.snapshot import (
-    Sets,
-    Snapshot,
-    Spaces,
-    ensure_snapshot,
-    parse_spaces,
-    read_spaces,
-)
+from jiyi.storage.relational.snapshot import Sets, Snapshot, Spaces, ensure_snapshot, read_spaces
 from jiyi.storage.search.candidates import Key, Rows
 from jiyi.storage.search.user_vectors import CachedVectors, Ints, Parts, Vectors
 
@@ -189,7 +182,7 @@ class VectorIndex:
         rows = ((kind, row) for kind, answer in zip(ids, answers, strict=True) for row in answer.rows)
         docs: dict[Key, int] = {(kind, id_): doc for kind, (id_, doc) in rows}
         found = CachedVectors()
-        found.add(self._read_docs(db, user_id, parse_spaces(meta.rows).number, list(docs.values())))
+        found.add(self._read_docs(db, user_id, Spaces.of_meta(meta.rows).number, list(docs.values())))
         return found.parts([docs.get(key, -1) for key in keys])
 
     def _read_docs(self, db: Connection, user_id: str, space: int, docs: Sequence[int]) -> Vectors:

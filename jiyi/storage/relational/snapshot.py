@@ -16,8 +16,8 @@ from jiyi.storage.search.user_cache import CachedPart, Extend
 from jiyi.storage.search.user_terms import HeldMessages, TermRow, UserTerms, are_valid_rows
 
 __all__ = [
-    "Sets", "Snapshot", "Spaces", "cached_part", "ensure_snapshot", "parse_spaces", "read_allowed_docs",
-    "read_spaces", "take_snapshot",
+    "Sets", "Snapshot", "Spaces", "cached_part", "ensure_snapshot", "read_allowed_docs", "read_spaces",
+    "take_snapshot",
 ]  # fmt: skip
 
 _BATCH_SIZE = 20_000  # rows read at once: a million must not be in memory at once
@@ -49,6 +49,20 @@ class Spaces:
     next_dims: int | None = None
     next_number: int | None = None
 
+    @classmethod
+    def of_meta(cls, rows: Iterable[tuple[Any, ...]]) -> "Spaces":
+        """Return the sets that rows of ``meta`` describe, names and values."""
+        meta = {str(name): str(value) for name, value in rows}
+        numbers = {name: int(value) for name, value in meta.items() if name.endswith(("_dims", "_space"))}
+        return cls(
+            name=meta.get("embedder_name"),
+            dims=numbers.get("embedder_dims"),
+            number=numbers.get("embedder_space", 0),
+            next_name=meta.get("next_embedder_name"),
+            next_dims=numbers.get("next_embedder_dims"),
+            next_number=numbers.get("next_embedder_space"),
+        )
+
     @property
     def switching(self) -> bool:
         """Whether the second set is searched already and the first is not dropped yet."""
@@ -63,24 +77,7 @@ class Spaces:
 
 def read_spaces(db: Connection) -> Spaces:
     """Read the sets of vectors of a database."""
-    return parse_spaces(db.rows("all_meta", {}))
-
-
-def parse_spaces(rows: Iterable[tuple[Any, ...]]) -> Spaces:
-    """Return the sets of vectors described by rows of ``meta``, names and values."""
-    meta = {str(name): str(value) for name, value in rows}
-
-    def number(name: str) -> int | None:
-        return int(meta[name]) if name in meta else None
-
-    return Spaces(
-        name=meta.get("embedder_name"),
-        dims=number("embedder_dims"),
-        number=number("embedder_space") or 0,
-        next_name=meta.get("next_embedder_name"),
-        next_dims=number("next_embedder_dims"),
-        next_number=number("next_embedder_space"),
-    )
+    return Spaces.of_meta(db.rows("all_meta", {}))
 
 
 @dataclass(slots=True)
@@ -105,7 +102,7 @@ def take_snapshot(database: Database, db: Connection, user_id: str) -> Snapshot:
     calls = [Call("get_owner", {"user_id": user_id}), Call("all_meta", {}), _terms_after(user_id, after)]
     owners, meta, rows, *answers = db.fetch_all([*calls, *more])
     extra = list(zip(more, answers, strict=True))
-    snapshot = Snapshot(user_id, parse_spaces(meta.rows), extra_answers=extra)
+    snapshot = Snapshot(user_id, Spaces.of_meta(meta.rows), extra_answers=extra)
     for owner, generation, changes in owners.rows:
         snapshot.owner, snapshot.changes = (owner, generation), changes
         extend = partial(_add_terms, db, snapshot, after, cast("list[TermRow]", rows.rows))

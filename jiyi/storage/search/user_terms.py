@@ -10,14 +10,7 @@ from numpy.typing import NDArray
 
 from jiyi.records import Kind, Match, Role
 from jiyi.storage.search.candidates import KINDS_BY_LABEL, LABEL_NUMBERS, Key, Rows
-from jiyi.storage.search.postings import (
-    ENTRY,
-    MAX_SEGMENT_ROWS,
-    Segment,
-    id_keys,
-    merge_segments,
-    term_hash,
-)
+from jiyi.storage.search.postings import ENTRY, MAX_SEGMENT_ROWS, Segment, id_keys, merge_segments, term_hash
 from jiyi.storage.search.user_cache import grow_array
 
 TermRow = tuple[

@@ -10,12 +10,7 @@ from numpy.typing import NDArray
 from jiyi.one_thread import one_blas_thread
 from jiyi.records import Query
 from jiyi.storage.search.candidates import Rows
-from jiyi.storage.search.matching import (
-    KIND_NUMBERS_BY_LABEL,
-    best_of_groups,
-    matching_rows,
-    rows_in_scope,
-)
+from jiyi.storage.search.matching import KIND_NUMBERS_BY_LABEL, best_of_groups, matching_rows, rows_in_scope
 from jiyi.storage.search.user_cache import grow_array
 from jiyi.storage.search.user_terms import UserTerms
 

@@ -11,16 +11,7 @@ from jiyi.storage.database import Connection
 from jiyi.storage.relational.snapshot import Snapshot, cached_part, read_allowed_docs
 from jiyi.storage.search import user_vectors
 from jiyi.storage.search.candidates import Rows
-from jiyi.storage.search.user_vectors import (
-    Floats,
-    Ints,
-    Parts,
-    Preselect,
-    UserVectors,
-    Vectors,
-    find_nearest,
-    row_vectors,
-)
+from jiyi.storage.search.user_vectors import Floats, Ints, Parts, Preselect, UserVectors, Vectors
 from jiyi.storage.sqlite.database import SqliteDatabase
 from jiyi.storage.vectors import Vector, VectorIndex, VectorRow, rows_by_user
 
@@ -58,7 +49,7 @@ class SqliteVectors(VectorIndex):
                 raise self._dims_mismatch(vectors.dims, vector)
             docs, preselect = read_allowed_docs(db, query), self._preselect(db, query.scope.user_id, vectors)
             fetch = partial(_read_parts, db, dims=vectors.dims)
-            return find_nearest(
+            return user_vectors.find_nearest(
                 snapshot.terms, vectors, query, vector, docs, fetch=fetch, preselect=preselect
             )
 
@@ -71,7 +62,7 @@ class SqliteVectors(VectorIndex):
 
     def read_rows(self, snapshot: Snapshot, rows: Rows) -> Parts:
         with self._db.read() as db:
-            return row_vectors(snapshot.terms, self._vectors_of(db, snapshot), rows)
+            return user_vectors.row_vectors(snapshot.terms, self._vectors_of(db, snapshot), rows)
 
     def _vectors_of(self, db: Connection, snapshot: Snapshot) -> UserVectors:
         owner, space = snapshot.owner[0] if snapshot.owner else 0, snapshot.spaces.number

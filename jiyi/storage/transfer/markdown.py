@@ -8,20 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from jiyi.prompts import Language, wording
-from jiyi.records import (
-    Episode,
-    Fact,
-    Item,
-    Kind,
-    Knowledge,
-    Message,
-    Query,
-    Record,
-    Scope,
-    Step,
-    Summary,
-    Task,
-)
+from jiyi.records import Episode, Fact, Item, Kind, Knowledge, Message, Query, Scope, Step, Summary, Task
 from jiyi.storage.store import Store, all_messages, all_records, all_sessions
 from jiyi.storage.transfer.export import ExportReceipt, write_export
 from jiyi.text import first_words
@@ -90,13 +77,13 @@ class _Writer:
                     yield None, f"\n## {self.words[kind]}\n" + ("\n" if kind == "fact" else "")
                 yield kind, format_(record)
 
-    def _records(self, kind: Kind) -> Iterator[Record]:
-        records = all_records(self._store, Query(scope=self._scope, kinds=(kind,), limit=_BATCH_SIZE))
+    def _records(self, kind: Kind) -> Iterator[Any]:
+        query = Query(scope=self._scope, kinds=(kind,), limit=_BATCH_SIZE)
+        records: Iterator[Any] = all_records(self._store, query)
         return filter(self._is_current, records) if kind == "summary" else records
 
-    def _is_current(self, record: Record) -> bool:
+    def _is_current(self, summary: Summary) -> bool:
         """Return whether a summary is the newest of its session and agent."""
-        summary = cast("Summary", record)
         query = Query(scope=summary.scope, kinds=("summary",), newest_first=True, limit=1)
         return self._store.find(query) == [summary]
 
