@@ -20,10 +20,8 @@ def utc_now() -> datetime:
 def aware(moment: datetime, field: str = "created_at") -> datetime:
     """Return ``moment`` in UTC; NaiveDatetime: ``moment`` has no time zone."""
     if moment.tzinfo is None or moment.utcoffset() is None:
-        raise NaiveDatetime(
-            f"{field}={moment.isoformat()} has no time zone; pass an aware datetime, "
-            f"for example {field}=datetime.now(timezone.utc)"
-        )
+        advice = f"pass an aware datetime, for example {field}=datetime.now(timezone.utc)"
+        raise NaiveDatetime(f"{field}={moment.isoformat()} has no time zone; {advice}")
     return moment.astimezone(UTC)
 
 

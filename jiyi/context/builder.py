@@ -209,10 +209,7 @@ class _Assembly:
     def _too_small_error(self, pinned_tokens: int) -> BudgetTooSmall:
         available, excess = self.budget.max_input_tokens, pinned_tokens - self._available
         needed = available + excess
-        return BudgetTooSmall(
-            f"system, pinned and current messages, required skills and tools take {needed} tokens, "
-            f"{excess} more than the {available} of the budget; "
-            "raise it, unpin something, or shorten the input",
-            needed=needed,
-            available=available,
-        )
+        problem = f"system, pinned and current messages, required skills and tools take {needed} tokens"
+        advice = "raise it, unpin something, or shorten the input"
+        message = f"{problem}, {excess} more than the {available} of the budget; {advice}"
+        return BudgetTooSmall(message, needed=needed, available=available)

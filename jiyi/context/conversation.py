@@ -31,13 +31,13 @@ class Materials:
     current: Message | None = None  # the newest user message, always in
     tail: Sequence[Message] = ()  # what followed it, such as tool calls in progress
     tools: Sequence[Mapping[str, Any]] = ()  # tool definitions sent with the messages
+    repeated: Sequence[Message] = ()  # system messages that say the same as an earlier one, already removed
     broken: Sequence[Dropped] = ()  # tool calls without results, already removed
     blocks: Sequence[Block] = ()  # task, knowledge, episodes, recalled
     below_threshold: Sequence[ReportItem] = ()  # found, but not relevant enough
     asked_at: datetime | None = None  # shown above the blocks
     nothing_relevant: float | None = None  # probability that the memory holds no answer
     shorten: Shorten | None = None  # makes a large tool result smaller when the history is too long
-    left_out: Sequence[ReportItem] = ()  # candidates already removed
     notes: Sequence[str] = ()  # problems, for the report
     steps: Sequence[ReportStep] = ()  # steps already taken to make it fit, such as summarising
     saved: Mapping[str, int] = field(default_factory=dict)  # tokens already saved, by what saved them
@@ -67,18 +67,7 @@ def arrange(messages: Sequence[Message], question: str | None, scratch: Sequence
         history=tuple(before),
         current=None if place is None else talk[place],
         tail=tuple(scratch) if place is None else (*talk[place + 1 :], *scratch),
-        left_out=tuple(
-            ReportItem(
-                section="system",
-                kind="message",
-                id=message.id,
-                tokens=message.tokens or 0,
-                reason="says the same as an earlier system message",
-                title=message.text[:60],
-                created_at=message.created_at,
-            )
-            for message in repeated
-        ),
+        repeated=tuple(repeated),
     )
 
 

@@ -106,11 +106,8 @@ def _render_best(
         if needed <= max_tokens:
             return text
         if len(kept) <= 1:
-            raise BudgetTooSmall(
-                f"a handover takes at least {needed} tokens, max_tokens={max_tokens}; raise it",
-                needed=needed,
-                available=max_tokens,
-            )
+            problem = f"a handover takes at least {needed} tokens, max_tokens={max_tokens}; raise it"
+            raise BudgetTooSmall(problem, needed=needed, available=max_tokens)
         kept.pop()
 
 
@@ -213,12 +210,9 @@ class Stage:
             if needed <= max_tokens:
                 return text
             if limit == 0:
-                raise BudgetTooSmall(
-                    f"instruction and plan of the stage {self.name!r} take {needed} tokens, "
-                    f"max_tokens={max_tokens}; raise it or shorten the plan",
-                    needed=needed,
-                    available=max_tokens,
-                )
+                problem = f"instruction and plan of the stage {self.name!r} take {needed} tokens, "
+                problem += f"max_tokens={max_tokens}; raise it or shorten the plan"
+                raise BudgetTooSmall(problem, needed=needed, available=max_tokens)
             limit = limit * 9 // 10
 
     def _render(self, results: Mapping[str, str]) -> str:

@@ -18,6 +18,7 @@ _SECTION_REASONS: Mapping[Section, str] = {
     "summary": "stands for messages that left",
     "task": "the task in hand",
 }
+_REPEATED_REASON = "says the same as an earlier system message"
 _DROPPED_REASON = "left out so that system, pinned and current messages fit"
 _DROPPED = {"summary": "left out the summary", "skills": "closed skills", "profile": "left out the profile"}
 
@@ -31,7 +32,7 @@ class ReportBuilder:
         self._materials, self._prefix, self._counter = materials, prefix, counter
         profile_keys = {block.key for block in prefix.profile}
         self._left_out = [
-            *materials.left_out,
+            *(self._message_item(m, "system", _REPEATED_REASON) for m in materials.repeated),
             *(_block_item(block, NO_ROOM) for block in without_room),
             *(self._message_item(d.message, "history", d.reason) for d in materials.broken),
             *(item for item in materials.below_threshold if (item.kind, item.id) not in profile_keys),

@@ -12,7 +12,7 @@ from jiyi.text import TokenCounter
 
 __all__ = [
     "DEFAULT_TOKENS", "Candidates", "Dropped", "Kept", "MessageLike", "Policy", "TokenLimit", "accept_dicts",
-    "as_messages", "check_count", "restore_originals", "smaller_limit",
+    "as_messages", "check_count", "smaller_limit",
 ]  # fmt: skip
 
 MessageLike = Message | Mapping[str, Any]
@@ -39,6 +39,12 @@ class Kept:
     kept: tuple[Any, ...]  # as they were given: messages or dicts
     dropped: tuple[Dropped, ...]
 
+    def of_given(self, given: Sequence[MessageLike], messages: Sequence[Message]) -> "Kept":
+        """Return the decision about ``messages`` as one about the ``given`` objects they were made of."""
+        original = {id(message): item for message, item in zip(messages, given, strict=True)}
+        dropped = (Dropped(message=original[id(d.message)], reason=d.reason) for d in self.dropped)
+        return Kept(kept=tuple(original[id(message)] for message in self.kept), dropped=tuple(dropped))
+
 
 Policy = Callable[[Sequence[Any], int | None], Kept]
 """``policy(messages, budget) -> Kept``.
@@ -60,15 +66,6 @@ def as_messages(given: Sequence[MessageLike]) -> list[Message]:
     return [item if isinstance(item, Message) else Message.from_openai(item) for item in given]
 
 
-def restore_originals(kept: Kept, given: Sequence[MessageLike], messages: Sequence[Message]) -> Kept:
-    """Return the decision with each of ``messages`` replaced by the ``given`` object it was made of."""
-    original = {id(message): item for message, item in zip(messages, given, strict=True)}
-    return Kept(
-        kept=tuple(original[id(message)] for message in kept.kept),
-        dropped=tuple(Dropped(message=original[id(d.message)], reason=d.reason) for d in kept.dropped),
-    )
-
-
 def accept_dicts(
     decide: Callable[Concatenate[_S, Sequence[Message], _P], Kept],
 ) -> Callable[Concatenate[_S, Sequence[MessageLike], _P], Kept]:
@@ -79,7 +76,7 @@ def accept_dicts(
         if all(isinstance(item, Message) for item in messages):
             return decide(policy, cast("Sequence[Message]", messages), *args, **kwargs)
         parsed = as_messages(messages)
-        return restore_originals(decide(policy, parsed, *args, **kwargs), messages, parsed)
+        return decide(policy, parsed, *args, **kwargs).of_given(messages, parsed)
 
     return call
 
@@ -169,13 +166,10 @@ class TokenLimit:
         needed = counter.count_all(()) + candidates.count_tokens((*candidates.required, *last), counter)
         if needed > tokens:
             system = len(candidates.required) - len(pinned)
-            raise BudgetTooSmall(
-                f"what must stay (system messages: {system}, pinned: {len(pinned)}, "
-                f"newest: {len(last)}) takes {needed} tokens, {needed - tokens} more than the budget of "
-                f"{tokens}; raise the budget, shorten these messages, or unpin some",
-                needed=needed,
-                available=tokens,
-            )
+            what = f"what must stay (system messages: {system}, pinned: {len(pinned)}, newest: {len(last)})"
+            over = f"takes {needed} tokens, {needed - tokens} more than the budget of {tokens}"
+            advice = "raise the budget, shorten these messages, or unpin some"
+            raise BudgetTooSmall(f"{what} {over}; {advice}", needed=needed, available=tokens)
         return cls(
             candidates=candidates,
             tokens=tokens,

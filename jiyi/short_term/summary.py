@@ -18,7 +18,6 @@ from jiyi.short_term.policy import (
     accept_dicts,
     as_messages,
     check_count,
-    restore_originals,
     smaller_limit,
 )
 from jiyi.text import TokenCounter, counter_for, language
@@ -162,14 +161,9 @@ class RunningSummary:
                     summary, note = _build_summary(made, leaving, previous), "; ".join(made.notes)
         if summary is previous:
             decided = self._decide(parsed, "")
-        originals = restore_originals(decided, messages, parsed)
+        given = decided.of_given(messages, parsed)
         return Folded(
-            kept=originals.kept,
-            summary=summary,
-            dropped=originals.dropped,
-            trigger=trigger,
-            note=note,
-            error=error,
+            kept=given.kept, dropped=given.dropped, summary=summary, trigger=trigger, note=note, error=error
         )
 
     def _decide(self, messages: Sequence[Message], trigger: str) -> Kept:

@@ -51,10 +51,8 @@ def open_backend(place: Place, settings: Settings) -> Backend:
     ``vector_index`` says.
     """
     if settings.vector_index == "faiss" and place.path is None:
-        raise SettingsError(
-            f"vector_index=faiss is for files; {place} has pgvector's index: leave vector_index as it is, "
-            f"and run: jiyi migrate --vector-index --db {place}"
-        )
+        advice = f"leave vector_index as it is, and run: jiyi migrate --vector-index --db {place}"
+        raise SettingsError(f"vector_index=faiss is for files; {place} has pgvector's index: {advice}")
     module = adapter(settings.vector_index) if settings.vector_index in ("chroma", "faiss") else None
     database = open_database(place, settings)
     try:
@@ -160,10 +158,8 @@ def bind_to_chroma(database: Database) -> str:
     if owner:
         return str(owner[0][0])
     if database.fetch("has_vectors"):
-        raise WrongState(
-            f"{database.place} holds its vectors itself; to embed its records again into Chroma, run with "
-            "the same settings: jiyi doctor --repair"
-        )
+        advice = "to embed its records again into Chroma, run with the same settings: jiyi doctor --repair"
+        raise WrongState(f"{database.place} holds its vectors itself; {advice}")
     return _write_binding(database)
 
 

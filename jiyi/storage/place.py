@@ -52,9 +52,8 @@ def locate(url: "str | Path | Place") -> Place:
     elif scheme == "sqlite" and rest.startswith("/"):
         path = rest[1:]
     else:
-        raise SettingsError(
-            f"{mask(url)!r} names no backend of this jiyi; give a file path, sqlite:///path or postgresql://…"
-        )
+        advice = "give a file path, sqlite:///path or postgresql://…"
+        raise SettingsError(f"{mask(url)!r} names no backend of this jiyi; {advice}")
     if not path.strip() or path == ":memory:":
         raise SettingsError("jiyi keeps its data in a file; give a path, in a temporary folder if need be")
     return Place(path=Path(path).expanduser())
@@ -66,7 +65,5 @@ def _check_authority(url: str, rest: str) -> None:
     authority, _, path = before.partition("/")
     nameless = any("=" not in part for part in query.split("&")) if query else False
     if "@" in path or nameless or not _AUTHORITY.fullmatch(authority):
-        raise SettingsError(
-            f"{mask(url)} is no usable address; in user and password write @ as %40, : as %3A, / as %2F, "
-            "? as %3F, # as %23 and % as %25"
-        )
+        advice = "in user and password write @ as %40, : as %3A, / as %2F, ? as %3F, # as %23 and % as %25"
+        raise SettingsError(f"{mask(url)} is no usable address; {advice}")

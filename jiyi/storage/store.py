@@ -180,10 +180,8 @@ class Store:
         Summaries stay when their messages are removed: they may be all that is meant to be kept of them.
         """
         if not set(query.kinds) <= {*SEARCHABLE, "task", "summary"}:
-            raise BadQuery(
-                "delete messages, episodes, knowledge, facts, tasks or summaries; "
-                "sessions go with their last message"
-            )
+            advice = "sessions go with their last message"
+            raise BadQuery(f"delete messages, episodes, knowledge, facts, tasks or summaries; {advice}")
         with self._db.write(query.scope.user_id) as db:
             return dict.fromkeys(query.kinds, 0) | write.remove(db, query.scope.user_id, self.find(query))
 

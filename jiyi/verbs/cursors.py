@@ -62,10 +62,8 @@ def read_cursor(cursor: str | None, numbers: int, list_name: str) -> SortKey | N
         raise BadQuery("after= is no cursor; give it the `next` of what the same verb returned") from None
     valid = len(found) == numbers and all(type(n) is int and abs(n) < _MAX_NUMBER for n in found)
     if digest != stable_id(list_name)[:8] or not valid or not is_storable(id_):
-        raise BadQuery(
-            "after= is the cursor of another list: give it the `next` of the same verb, "
-            "with the same user and the same other arguments"
-        )
+        advice = "give it the `next` of the same verb, with the same user and the same other arguments"
+        raise BadQuery(f"after= is the cursor of another list: {advice}")
     return (*found, id_)
 
 

@@ -207,7 +207,6 @@ class SkillVerbs(Verbs):
 
     def _disclosure(self, session_id: str, user_id: Id, agent_id: Id) -> Disclosure:
         if self._skills is None:
-            raise NotFound(
-                "this memory has no skills; open it with skills=[folder], a folder of NAME/SKILL.md"
-            )
+            advice = "open it with skills=[folder], a folder of NAME/SKILL.md"
+            raise NotFound(f"this memory has no skills; {advice}")
         return self._skills.of(self._scope(user_id, agent_id, session_id))

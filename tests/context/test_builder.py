@@ -106,7 +106,7 @@ def check_every_candidate_is_accounted_for(given_materials, report):
     waiting = [*given_materials.history, *given_materials.tail]
     candidates += Counter(("history", "message", m.id) for m in waiting)
     candidates += Counter((b.section, b.kind, b.source_id) for b in given_materials.blocks)
-    candidates += Counter((i.section, i.kind, i.id) for i in given_materials.left_out)
+    candidates += Counter(("system", "message", m.id) for m in given_materials.repeated)
     if given_materials.current:
         candidates["input", "message", given_materials.current.id] += 1
     assert Counter((i.section, i.kind, i.id) for i in (*report.included, *report.left_out)) == candidates

@@ -30,8 +30,7 @@ _ORT_DOMAIN = "com.microsoft"  # operators that onnxruntime adds
 _ONNX_TYPES = {"float32": 1, "uint8": 2, "int64": 7}
 
 
-_Attribute = int | float | list[int]
-_Shape = tuple[str, list[int | str]]  # a name and a shape; a size that varies is a name
+_Proto = dict[int, Any]  # a message of protobuf, by the numbers of its fields
 
 
 class _NumpyEngine:
@@ -165,7 +164,9 @@ def _build_onnx_model(weights: Weights) -> bytes:
         skipped = graph.add("Add", hidden, graph.linear(inner, [layer + "fo"], INNER))
         hidden = graph.normalize(skipped, layer + "oln")
     mean = graph.add("ReduceMean", hidden, axes=[0], keepdims=0)
-    return _make_model(graph.nodes, graph.tensors, (_TOKENS, ["count", DIMS]), (mean, [DIMS]))
+    values = {11: _value(_TOKENS, ["count", DIMS]), 12: _value(mean, [DIMS])}
+    opsets = [{1: "", 2: _ONNX_OPSET}, {1: _ORT_DOMAIN, 2: 1}]
+    return _encode({1: _ONNX_IR_VERSION, 8: opsets, 7: {1: graph.nodes, 2: "e5", 5: graph.tensors, **values}})
 
 
 class _Graph:
@@ -173,15 +174,15 @@ class _Graph:
 
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
-        self.nodes: list[bytes] = []
-        self.tensors: list[bytes] = []
+        self.nodes: list[_Proto] = []
+        self.tensors: list[_Proto] = []
         size = DIMS // HEADS
         self._heads_shape = self._add_const("heads_shape", np.array([-1, 3 * HEADS, size], np.int64))
         self._joined_shape = self._add_const("joined_shape", np.array([-1, DIMS], np.int64))
 
-    def add(self, operator: str, *inputs: str, from_ort: bool = False, **attributes: _Attribute) -> str:
+    def add(self, operator: str, *inputs: str, from_ort: bool = False, **attributes: Any) -> str:
         result = f"value{len(self.nodes)}"
-        self.nodes.append(_make_node(operator, inputs, [result], from_ort, **attributes))
+        self.nodes.append(_node(operator, inputs, [result], from_ort, **attributes))
         return result
 
     def normalize(self, value: str, name: str) -> str:
@@ -205,57 +206,52 @@ class _Graph:
         projected = self.linear(hidden, [layer + "q", layer + "k", layer + "v"], DIMS)
         heads = self.add("Transpose", self.add("Reshape", projected, self._heads_shape), perm=[1, 0, 2])
         queries, keys, values = (f"{layer}{part}.heads" for part in "qkv")
-        self.nodes.append(_make_node("Split", [heads], [queries, keys, values], from_ort=False, axis=0))
+        self.nodes.append(_node("Split", [heads], [queries, keys, values], from_ort=False, axis=0))
         scale = 1 / sqrt(DIMS // HEADS)
         weights = self.add("FusedMatMul", queries, keys, from_ort=True, transB=1, alpha=scale)
         mixed = self.add("MatMul", self.add("Softmax", weights, axis=-1), values)
         return self.add("Reshape", self.add("Transpose", mixed, perm=[1, 0, 2]), self._joined_shape)
 
     def _add_const(self, name: str, values: NDArray[np.generic]) -> str:
-        shape = b"".join(_field(1, size) for size in values.shape)
-        data = _field(9, np.ascontiguousarray(values).tobytes())
-        self.tensors.append(shape + _field(2, _ONNX_TYPES[values.dtype.name]) + _field(8, name) + data)
+        data = np.ascontiguousarray(values).tobytes()
+        self.tensors.append({1: values.shape, 2: _ONNX_TYPES[values.dtype.name], 8: name, 9: data})
         return name
 
 
-def _make_node(
-    operator: str, inputs: Sequence[str], outputs: Sequence[str], from_ort: bool, **attributes: _Attribute
-) -> bytes:
+def _node(
+    operator: str, inputs: Sequence[str], outputs: Sequence[str], from_ort: bool, **given: Any
+) -> _Proto:
     """Return a node; `from_ort` says whether the operator is one that onnxruntime adds."""
-    parts = [_field(1, name) for name in inputs] + [_field(2, name) for name in outputs]
-    parts += [_field(4, operator), _field(7, _ORT_DOMAIN if from_ort else "")]
-    parts += [_field(5, _make_attribute(name, value)) for name, value in attributes.items()]
-    return b"".join(parts)
+    attributes = [{1: name} | _attribute(value) for name, value in given.items()]
+    return {1: inputs, 2: outputs, 4: operator, 7: _ORT_DOMAIN if from_ort else "", 5: attributes}
 
 
-def _make_model(nodes: Sequence[bytes], tensors: Sequence[bytes], source: _Shape, result: _Shape) -> bytes:
-    """Return the ONNX model of one input and one output, both float32."""
-    parts = [_field(1, node) for node in nodes] + [_field(2, "e5")] + [_field(5, data) for data in tensors]
-    graph = b"".join([*parts, _field(11, _make_value_info(*source)), _field(12, _make_value_info(*result))])
-    versions = {"": _ONNX_OPSET, _ORT_DOMAIN: 1}
-    opsets = [_field(8, _field(1, domain) + _field(2, version)) for domain, version in versions.items()]
-    return b"".join([_field(1, _ONNX_IR_VERSION), *opsets, _field(7, graph)])
-
-
-def _make_value_info(name: str, shape: list[int | str]) -> bytes:
-    sizes = [_field(1, _field(2 if isinstance(size, str) else 1, size)) for size in shape]
-    kind = _field(1, _ONNX_TYPES["float32"]) + _field(2, b"".join(sizes))
-    return _field(1, name) + _field(2, _field(1, kind))
-
-
-def _make_attribute(name: str, value: _Attribute) -> bytes:
+def _attribute(value: float | Sequence[int]) -> _Proto:
     if isinstance(value, float):
-        return _field(1, name) + _varint(2 << 3 | 5) + struct.pack("<f", value) + _field(20, 1)
-    if isinstance(value, int):
-        return _field(1, name) + _field(3, value) + _field(20, 2)
-    return _field(1, name) + b"".join(_field(8, number) for number in value) + _field(20, 7)
+        return {2: value, 20: 1}
+    return {3: value, 20: 2} if isinstance(value, int) else {8: value, 20: 7}
 
 
-def _field(number: int, value: int | str | bytes) -> bytes:
-    if isinstance(value, int):
-        return _varint(number << 3) + _varint(value)
-    data = value.encode() if isinstance(value, str) else value
-    return b"".join((_varint(number << 3 | 2), _varint(len(data)), data))
+def _value(name: str, shape: Sequence[int | str]) -> _Proto:
+    """Return an input or output of float32; a size that varies is a name."""
+    sizes = [{2 if isinstance(size, str) else 1: size} for size in shape]
+    return {1: name, 2: {1: {1: _ONNX_TYPES["float32"], 2: {1: sizes}}}}
+
+
+def _encode(message: _Proto) -> bytes:
+    """Return a message as protobuf: fields by number, a list is a repeated field, a dict a message."""
+    parts = []
+    for number, given in message.items():
+        for value in given if isinstance(given, list | tuple) else [given]:
+            if isinstance(value, float):
+                parts += [_varint(number << 3 | 5), struct.pack("<f", value)]
+            elif isinstance(value, int):
+                parts += [_varint(number << 3), _varint(value)]
+            else:
+                data = _encode(value) if isinstance(value, dict) else value
+                data = data.encode() if isinstance(data, str) else data
+                parts += [_varint(number << 3 | 2), _varint(len(data)), data]
+    return b"".join(parts)
 
 
 def _varint(value: int) -> bytes:

@@ -24,15 +24,12 @@ def model_file(given: str | Path | None = None) -> Path:
     if path := given or os.environ.get("JIYI_MODEL_FILE"):
         if Path(path).is_file():
             return Path(path)
-        raise ModelMissing(
-            f"model_file names {path}, which is no file: name {NAME}, or unset it and run `jiyi model fetch`"
-        )
+        advice = f"name {NAME}, or unset it and run `jiyi model fetch`"
+        raise ModelMissing(f"model_file names {path}, which is no file: {advice}")
     if file := find_model():
         return file
-    raise ModelMissing(
-        "the data file of the bundled model is not on this machine: get it with `jiyi model fetch`, "
-        f"or name your copy of {NAME} by the setting model_file"
-    )
+    advice = f"get it with `jiyi model fetch`, or name your copy of {NAME} by the setting model_file"
+    raise ModelMissing(f"the data file of the bundled model is not on this machine: {advice}")
 
 
 def find_model() -> Path | None:

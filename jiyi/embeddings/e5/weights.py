@@ -80,10 +80,8 @@ class Weights:
         except (OSError, ValueError) as error:
             raise EmbeddingError(f"the model {path} cannot be read ({error}): {_REPAIR_ADVICE}") from error
         if len(self._map) != locate.SIZE:
-            raise EmbeddingError(
-                f"{path} is not the model {locate.NAME}: it has {len(self._map):,} bytes, "
-                f"not {locate.SIZE:,}: {_REPAIR_ADVICE}"
-            )
+            sizes = f"it has {len(self._map):,} bytes, not {locate.SIZE:,}"
+            raise EmbeddingError(f"{path} is not the model {locate.NAME}: {sizes}: {_REPAIR_ADVICE}")
         self._directory: dict[str, tuple[int, int]] = {}  # of a tensor: its numbers and where they begin
 
     def vocabulary(self) -> Vocabulary:

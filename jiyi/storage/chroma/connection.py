@@ -43,9 +43,8 @@ def translated(place: str) -> Iterator[None]:
     except errors.JiyiError:
         raise
     except NotFoundError as error:
-        raise CollectionMissing(
-            f"{place}: {error}; vectors that are gone are made again after: jiyi doctor --repair"
-        ) from error
+        advice = "vectors that are gone are made again after: jiyi doctor --repair"
+        raise CollectionMissing(f"{place}: {error}; {advice}") from error
     except (ChromaError, httpx.HTTPError, ValueError, OSError, RuntimeError, TypeError) as error:
         raise _translate(error, place) from error
 
@@ -136,10 +135,8 @@ def _translate(error: Exception, place: str) -> Exception:
     dims = _DIMS.search(str(error))
     if dims or isinstance(error, InvalidDimensionException):
         held, got = dims.groups() if dims else ("other", "some")
-        return errors.EmbedderMismatch(
-            f"{place} holds vectors of {held} numbers, these have {got}; "
-            "open it with the embedder that made them"
-        )
+        advice = "open it with the embedder that made them"
+        return errors.EmbedderMismatch(f"{place} holds vectors of {held} numbers, these have {got}; {advice}")
     words = str(error) or type(error).__name__
     if isinstance(error, httpx.TransportError) or "Could not connect" in words:
         return _unreachable(place, words)
@@ -289,10 +286,8 @@ class ChromaFolder:
             _set_lock(self._lock, False)
 
     def _busy(self) -> errors.DatabaseLocked:
-        return errors.DatabaseLocked(
-            f"{self.place} was in use for more than {self._timeout:g} s; try again, raise lock_timeout, "
-            "or run a server for many: chroma run, and set chroma_url"
-        )
+        advice = "try again, raise lock_timeout, or run a server for many: chroma run, and set chroma_url"
+        return errors.DatabaseLocked(f"{self.place} was in use for more than {self._timeout:g} s; {advice}")
 
 
 def _set_lock(file: int, held: bool) -> None:

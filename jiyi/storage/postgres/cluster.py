@@ -54,10 +54,8 @@ def check_cluster(raw: Raw, place: str) -> None:
     if int(re.findall(r"\d+", installed)[0]) < _OLDEST_CITUS:
         raise StorageError(f"{place} has Citus {installed}; jiyi needs {_OLDEST_CITUS} or later")
     if not count_machines(raw):
-        raise StorageError(
-            f"{place} knows no machine to put rows on; let a superuser run here, for each of them: "
-            "SELECT citus_add_node('address', 5432)"
-        )
+        advice = "let a superuser run here, for each of them: SELECT citus_add_node('address', 5432)"
+        raise StorageError(f"{place} knows no machine to put rows on; {advice}")
 
 
 def count_machines(raw: Raw) -> int:

@@ -89,10 +89,8 @@ def _check_vector(place: str, installed: str | None, available: str | None) -> N
         )
     version = installed or available or ""
     if tuple(int(number) for number in re.findall(r"\d+", version)[:2]) < _OLDEST_VECTOR:
-        raise StorageError(
-            f"{place} has the extension vector {version}, jiyi needs {oldest}; install a newer pgvector on "
-            "the server, then as a superuser: ALTER EXTENSION vector UPDATE"
-        )
+        advice = "install a newer pgvector on the server, then as a superuser: ALTER EXTENSION vector UPDATE"
+        raise StorageError(f"{place} has the extension vector {version}, jiyi needs {oldest}; {advice}")
 
 
 def _read_schema(raw: Raw, place: str, there: list[str]) -> int:
@@ -114,9 +112,8 @@ def _read_schema(raw: Raw, place: str, there: list[str]) -> int:
         raise foreign
     schema, newest = int(values["schema"]), len(load_migrations("postgres"))
     if schema > newest:
-        raise NewerDatabase(
-            f"{place} has schema {schema}, this jiyi knows {newest}; upgrade with: pip install --upgrade jiyi"
-        )
+        advice = "upgrade with: pip install --upgrade jiyi"
+        raise NewerDatabase(f"{place} has schema {schema}, this jiyi knows {newest}; {advice}")
     return schema
 
 
@@ -190,10 +187,8 @@ def _make_extension(raw: Raw, place: str) -> None:
     try:
         raw.execute("CREATE EXTENSION IF NOT EXISTS vector")
     except psycopg.errors.InsufficientPrivilege as error:
-        raise StorageError(
-            f"{place}: this role may not make the extension vector; let a superuser run in this "
-            "database: CREATE EXTENSION vector"
-        ) from error
+        advice = "let a superuser run in this database: CREATE EXTENSION vector"
+        raise StorageError(f"{place}: this role may not make the extension vector; {advice}") from error
 
 
 def distribute(database: Any, *, shards: int | None = None) -> list[str]:

@@ -150,10 +150,8 @@ def _conninfo(url: str) -> str:
     try:
         given = conninfo_to_dict(url)
     except psycopg.Error:  # its message may quote the password
-        raise StorageError(
-            f"{mask(url)} is no address of a PostgreSQL database: a part is unknown or not "
-            "percent-encoded; see docs/postgres.md"
-        ) from None
+        advice = "a part is unknown or not percent-encoded; see docs/postgres.md"
+        raise StorageError(f"{mask(url)} is no address of a PostgreSQL database: {advice}") from None
     return make_conninfo(_DEFAULTS, **{**given, "client_encoding": "utf8"})
 
 

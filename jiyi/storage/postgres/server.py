@@ -340,10 +340,8 @@ def _free_port() -> int:
 def _find_account(folder: Path, run_as: str | None) -> "pwd.struct_passwd | None":
     """Return the system user to run the programs on data in a folder; None for this process's user."""
     if sys.platform == "win32":
-        raise StorageError(
-            "a server of one's own does not run on Windows: install PostgreSQL with pgvector and name it by "
-            "database_url, or use a file"
-        )
+        advice = "install PostgreSQL with pgvector and name it by database_url, or use a file"
+        raise StorageError(f"a server of one's own does not run on Windows: {advice}")
     if os.geteuid() != 0:
         if run_as is not None:
             raise SettingsError("only root can run the server as another user; leave --run-as out")

@@ -209,9 +209,8 @@ def _put_document(db: Connection, kind: Kind, record: Record, row: Row, known: R
 
 def _put_step(db: Connection, step: Step, row: Row) -> Step:
     if db.first("has_task", row) is None:
-        raise NotFound(
-            f"no task {step.task_id!r} of user {step.scope.user_id!r}; put the task before its steps"
-        )
+        advice = "put the task before its steps"
+        raise NotFound(f"no task {step.task_id!r} of user {step.scope.user_id!r}; {advice}")
     stored = db.first("put_step", row | {"seq": db.number("next_step", row)})
     if stored is None:
         raise DuplicateId(f"step id {step.id!r} is taken by a step of another task; leave the id out")

@@ -55,15 +55,12 @@ def find_candidates(
         session=_compact(index.columns["session"][rows], len(index.sessions)),
         previous=places[index.neighbours(rows, "previous")],
         following=places[index.neighbours(rows, "following")],
-        speaker=index.columns["speaker"][rows],
         speakers=tuple(index.speakers),
         roles=np.where(labels < len(ROLES), labels, -1).astype(np.int8),
-        created_at=index.columns["created_at"][rows],
-        traits=index.columns["traits"][rows],
-        length=index.columns["length"][rows],
         total=int(np.count_nonzero(scope)),
         terms=tuple(terms),
         idf=scores.idf,
+        **{name: index.columns[name][rows] for name in ("speaker", "created_at", "traits", "length")},
     )
 
 

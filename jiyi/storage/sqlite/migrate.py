@@ -71,9 +71,8 @@ def check_version(connection: apsw.Connection, path: Path) -> int:
     """Return the schema number of a file; raise `NewerDatabase` if this jiyi does not know it."""
     version, newest = int(pragma(connection, "user_version")), len(load_migrations("sqlite"))
     if version > newest:
-        raise NewerDatabase(
-            f"{path} has schema {version}, this jiyi knows {newest}; upgrade with: pip install --upgrade jiyi"
-        )
+        advice = "upgrade with: pip install --upgrade jiyi"
+        raise NewerDatabase(f"{path} has schema {version}, this jiyi knows {newest}; {advice}")
     return version
 
 
