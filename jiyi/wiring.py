@@ -293,15 +293,9 @@ def llm_for(settings: Settings) -> OpenAILLM | None:
     """
     if not settings.llm_model:
         return None
-    return OpenAILLM(
-        settings.llm_model,
-        endpoint=Endpoint(
-            base_url=settings.llm_base_url,
-            api_key=_read_secret(settings.llm_api_key),
-            timeout=settings.llm_seconds,
-        ),
-        time_limit=settings.llm_seconds,
-    )
+    url, key, seconds = settings.llm_base_url, _read_secret(settings.llm_api_key), settings.llm_seconds
+    endpoint = Endpoint(base_url=url, api_key=key, timeout=seconds)
+    return OpenAILLM(settings.llm_model, endpoint=endpoint, time_limit=seconds)
 
 
 def reranker_for(settings: Settings, llm: LLM | None = None) -> Reranker | None:
@@ -322,18 +316,15 @@ def reranker_for(settings: Settings, llm: LLM | None = None) -> Reranker | None:
         raise SettingsError(f"reranker={kind} needs reranker_model, such as BAAI/bge-reranker-v2-m3")
     if kind == "cross-encoder":
         return CrossEncoderReranker(model)
-    if not settings.reranker_base_url:
+    url, seconds = settings.reranker_base_url, settings.reranker_seconds
+    if not url:
         raise SettingsError(
             "reranker=endpoint needs reranker_base_url, such as https://api.siliconflow.cn/v1"
         )
     # Without a key of its own it gets none: OPENAI_API_KEY is never sent to another provider.
-    endpoint = Endpoint(
-        base_url=settings.reranker_base_url,
-        api_key=_read_secret(settings.reranker_api_key) or "",
-        timeout=settings.reranker_seconds,
-        retries=1,
-    )
-    return EndpointReranker(model, endpoint=endpoint, time_limit=settings.reranker_seconds)
+    key = _read_secret(settings.reranker_api_key) or ""
+    endpoint = Endpoint(base_url=url, api_key=key, timeout=seconds, retries=1)
+    return EndpointReranker(model, endpoint=endpoint, time_limit=seconds)
 
 
 def _read_secret(key: SecretStr | None) -> str | None:

@@ -28,6 +28,21 @@ _MIN_OUTPUT_TOKENS = 200  # tool outputs are never shortened to less
 _EXCERPT_PART = 4  # an excerpt takes at most 1/4 of the recalled section
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """The question that a window is built for, with its conversation."""
+
+    scope: Scope  # user, session, agent
+    limits: Budget
+    session: Kept
+    state: SummaryState
+    talk: Materials  # the conversation, split around the question
+    text: str
+    at: datetime  # when it is asked
+    language: str  # "zh" or "en", of the headings
+    in_run: bool  # steps of a run follow the question
+
+
 class ContextVerbs(Verbs):
     """Build windows, and keep the summaries they show."""
 
@@ -100,7 +115,7 @@ class ContextVerbs(Verbs):
                 self._monitor.summarised(session_id, **whose)
         return window
 
-    def _note_hidden_messages(self, question: "_Question") -> list[str]:
+    def _note_hidden_messages(self, question: _Question) -> list[str]:
         """Return a note of how many older messages neither the window nor a summary shows, if any."""
         scope, recent, dropped = question.scope, question.session.kept, question.session.dropped
         if question.state.summary or (recent and not dropped and (recent[-1].seq or 0) < len(recent)):
@@ -176,7 +191,7 @@ class ContextVerbs(Verbs):
         *,
         limits: Budget,
         at: datetime | None,
-    ) -> "_Question":
+    ) -> _Question:
         if not isinstance(query, str | None):
             raise BadQuery(f"the question must be text, not {type(query).__name__}")
         session = self._short_term.window(scope)
@@ -192,7 +207,7 @@ class ContextVerbs(Verbs):
         return _Question(scope, limits, session, state, talk, text, at or self._clock(), shown, bool(scratch))
 
     def _recall_blocks(
-        self, question: "_Question", compress: Compressor | None, most: Mapping[Kind, int]
+        self, question: _Question, compress: Compressor | None, most: Mapping[Kind, int]
     ) -> Recalled:
         limits = question.limits
         most_tokens = int(limits.max_input_tokens * limits.shares.get("recalled", 0.0) / _EXCERPT_PART)
@@ -214,11 +229,7 @@ class ContextVerbs(Verbs):
         )
 
     def _assemble(
-        self,
-        question: "_Question",
-        found: Recalled,
-        tools: Sequence[Mapping[str, Any]],
-        policy: Policy | None,
+        self, question: _Question, found: Recalled, tools: Sequence[Mapping[str, Any]], policy: Policy | None
     ) -> Window:
         talk, limits, state = question.talk, question.limits, question.state
         task, blocks = self._working.current(question.scope), list[Block]()
@@ -257,18 +268,3 @@ class ContextVerbs(Verbs):
             policy=policy,
             summary_place=self._settings.summary_place,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """The question that a window is built for, with its conversation."""
-
-    scope: Scope  # user, session, agent
-    limits: Budget
-    session: Kept
-    state: SummaryState
-    talk: Materials  # the conversation, split around the question
-    text: str
-    at: datetime  # when it is asked
-    language: str  # "zh" or "en", of the headings
-    in_run: bool  # steps of a run follow the question

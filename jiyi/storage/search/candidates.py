@@ -20,10 +20,7 @@ ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
 
 LABELS: tuple[tuple[Kind, Role | None], ...] = (
     *(("message", role) for role in ROLES),
-    ("episode", None),
-    ("knowledge", None),
-    ("fact", None),
-    ("item", None),
+    *((kind, None) for kind in SEARCHABLE if kind != "message"),
 )
 """Kind and role of a record by label, a small number for arrays; labels of messages index `ROLES` too."""
 
