@@ -187,24 +187,17 @@ class _Assembly:
         messages = [*self._prefix_messages, *self._history, *in_context, *self._current_turn]
         # Each tool result directly after its call, as chat APIs require.
         messages = [messages[i] for atom in atoms(messages) for i in atom.indices]
-        return Window(
-            messages=[m.to_openai() for m in messages],
-            markdown=render_window(
-                system=self._prefix_messages,
-                history=talk,
-                context=context.message.text,
-                current=materials.current,
-                language=context.language,
-            ),
-            report=self._report.build(
-                self._prefix_blocks,
-                talk,
-                context,
-                budget=self.budget,
-                tokens=self._counter.count_all(messages) + self._tool_tokens,
-            ),
-            blocks=context.blocks,
+        tokens = self._counter.count_all(messages) + self._tool_tokens
+        report = self._report.build(self._prefix_blocks, talk, context, budget=self.budget, tokens=tokens)
+        markdown = render_window(
+            system=self._prefix_messages,
+            history=talk,
+            context=context.message.text,
+            current=materials.current,
+            language=context.language,
         )
+        sent = [m.to_openai() for m in messages]
+        return Window(messages=sent, markdown=markdown, report=report, blocks=context.blocks)
 
     def _too_small_error(self, pinned_tokens: int) -> BudgetTooSmall:
         available, excess = self.budget.max_input_tokens, pinned_tokens - self._available

@@ -304,7 +304,7 @@ class SummaryUpdater:
 
     def _fold(self, scope: Scope, summary: Summary | None, *, extract: bool = False) -> SummaryState:
         """Fold in pages; with ``extract`` the last page is not stored, and no model is asked."""
-        count, tokens_before, notes, limit = 0, 0, list[str](), _PAGE_SIZE
+        count, before, notes, limit = 0, 0, list[str](), _PAGE_SIZE
         unsaved: Summary | None = None
         while True:
             upto = summary.upto_seq if summary else -1
@@ -323,7 +323,7 @@ class SummaryUpdater:
                     notes.append("what was being summarised changed meanwhile; the summary stays as it was")
                     break
                 count += len(summarized.covers)
-                tokens_before += sum(self.policy.counter.count(drop.message) for drop in folded.dropped)
+                before += sum(self.policy.counter.count(drop.message) for drop in folded.dropped)
                 summary, limit = stored, _PAGE_SIZE
             elif not last and limit < MAX_LIMIT:
                 limit = min(4 * limit, MAX_LIMIT)
@@ -332,12 +332,9 @@ class SummaryUpdater:
                 break
         step = None
         if count and summary:
+            note = f"{summary.method}; version {summary.version} of the summary"
             step = ReportStep(
-                what="summarised",
-                items=count,
-                tokens_before=tokens_before,
-                tokens=summary.tokens,
-                note=f"{summary.method}; version {summary.version} of the summary",
+                what="summarised", items=count, tokens_before=before, tokens=summary.tokens, note=note
             )
         unique = tuple(dict.fromkeys(notes))
         return SummaryState(summary=unsaved or summary, step=step, notes=unique, error=folded.error)

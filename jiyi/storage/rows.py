@@ -43,6 +43,7 @@ CHECKSUM_COLUMNS: Mapping[str, tuple[str, ...]] = {
 TABLES: Mapping[str, str] = {kind: stored["table"] for kind, stored in _STORED.items()}
 """The table of each kind of record, and of the trash."""
 
+_TIME_FIELDS = {"started_at", "completed_at"}  # of those in a body
 _TUPLE_FIELDS = {"tags", "key_points", "source_episodes", "sources", "covers", "namespace", "former"}
 
 
@@ -261,14 +262,11 @@ def _jsonable_fields(record: Record, names: Iterable[str]) -> Row:
 
 
 def _from_jsonable(values: Row) -> Row:
-    return {
-        name: utc_from_micros(value)
-        if value is not None and name.endswith("_at")
-        else tuple(value)
-        if name in _TUPLE_FIELDS
-        else value
-        for name, value in values.items()
-    }
+    for name in _TUPLE_FIELDS & values.keys():
+        values[name] = tuple(values[name])
+    for name in _TIME_FIELDS & values.keys():
+        values[name] = values[name] if values[name] is None else utc_from_micros(values[name])
+    return values
 
 
 def dump_json(value: object) -> str:

@@ -94,7 +94,10 @@ class ChromaServer:
         with self._lock:
             client, self._client, self._closed = self._client, None, True
         if client is not None:
-            _release(client)
+            sessions = list(_sessions(client))
+            cast("Any", client).close()
+            for session in sessions:
+                session.close()
 
     def _connected(self) -> ClientAPI:
         with self._lock:
@@ -122,13 +125,6 @@ def _sessions(client: ClientAPI) -> Iterator[Any]:
         session = getattr(getattr(part, "_server", None), "_session", None)
         if session is not None:
             yield session
-
-
-def _release(client: ClientAPI) -> None:
-    sessions = list(_sessions(client))
-    cast("Any", client).close()
-    for session in sessions:
-        session.close()
 
 
 def _translate(error: Exception, place: str) -> Exception:

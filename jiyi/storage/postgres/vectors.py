@@ -22,28 +22,15 @@ from jiyi.storage.postgres.errors import MachineLost
 from jiyi.storage.postgres.statements import POSTGRES, SQL
 from jiyi.storage.relational.conditions import document_conditions
 from jiyi.storage.relational.snapshot import Snapshot, cached_part, read_allowed_docs
+from jiyi.storage.search import user_vectors
 from jiyi.storage.search.candidates import Rows
-from jiyi.storage.search.user_vectors import (
-    CachedVectors,
-    Floats,
-    Ints,
-    Parts,
-    UserVectors,
-    Vectors,
-    find_nearest,
-    row_vectors,
-)
+from jiyi.storage.search.user_vectors import CachedVectors, Floats, Ints, Parts, UserVectors, Vectors
 from jiyi.storage.vectors import PendingText, Vector, VectorIndex, VectorRow, rows_by_user
 
 _Near = tuple[Kind, int, float]  # kind and number of a record, cosine
 
-_NO_CONDITIONS: dict[str, Any] = {
-    "text": "",
-    "limit": 10,
-    "newest_first": False,
-    "asked_at": None,
-    "without": (),  # few, and left out of what is found
-}
+# What of a query is no condition here; ``without`` are few, and left out of what is found.
+_NO_CONDITIONS: Any = {"text": "", "limit": 10, "newest_first": False, "asked_at": None, "without": ()}
 _SPARE_PARTS = 8  # asked for besides two for each record
 
 
@@ -186,7 +173,7 @@ class PostgresVectors(VectorIndex):
             if vectors.size and vectors.dims != len(vector):
                 raise self._dims_mismatch(vectors.dims, vector)
             docs = read_allowed_docs(db, query)
-        return find_nearest(snapshot.terms, vectors, query, vector, docs, fetch=vectors.take)
+        return user_vectors.find_nearest(snapshot.terms, vectors, query, vector, docs, fetch=vectors.take)
 
     def _nearest(
         self, user_id: str, values: dict[str, Any], of_kinds: Sequence[str], plan: AnnPlan | None
@@ -219,7 +206,7 @@ class PostgresVectors(VectorIndex):
             if db.in_transaction:
                 return self._read_stored(db, snapshot.user_id, snapshot.terms.keys(rows))
             if vectors := _in_memory_vectors(self._db, db, snapshot):
-                return row_vectors(snapshot.terms, vectors, rows)
+                return user_vectors.row_vectors(snapshot.terms, vectors, rows)
             return self._read_cached(db, snapshot, rows)
 
     def _read_cached(self, db: PostgresConnection, snapshot: Snapshot, rows: Rows) -> Parts:
