@@ -142,7 +142,7 @@ class _Opening:
     ) -> Parts:
         settings, clock, store = self.settings, self.clock, backend.store
         counter, upkeep, monitor = counter_for(settings.model), None, None
-        long_term = self._long_term(backend, embedder, reranker, llm, counter)
+        long_term = self._long_term(backend, embedder, reranker, llm)
         if settings.maintain_hours:
             upkeep = Maintenance(long_term, backend.ledger, hours=settings.maintain_hours, clock=clock)
         if settings.monitor:
@@ -198,12 +198,7 @@ class _Opening:
         return SkillShelf(registry, router)
 
     def _long_term(
-        self,
-        backend: Backend,
-        embedder: CachedEmbedder,
-        reranker: Reranker | None,
-        llm: LLM | None,
-        counter: TokenCounter,
+        self, backend: Backend, embedder: CachedEmbedder, reranker: Reranker | None, llm: LLM | None
     ) -> LongTermMemory:
         settings, clock, zone = self.settings, self.clock, self.settings.zone
         store, vectors, trash = backend.store, backend.vectors, backend.trash
@@ -221,7 +216,7 @@ class _Opening:
         if llm is not None and settings.learn_facts and settings.reader == "auto":
             new = indexer.notify
             reader = Reader(store, backend.ledger, facts, llm, settings=settings, clock=clock, on_new=new)
-        rewrite = consolidation.rewritten
+        rewrite, counter = consolidation.rewritten, counter_for(settings.model)
         learn = facts.learn if settings.learn_facts else lambda _: None
         return LongTermMemory(
             recall=recall,

@@ -1,7 +1,4 @@
-"""Text to vectors, so that memories are found by meaning.
-
-Importing this loads no model and no client.
-"""
+"""Text to vectors, so that memories are found by meaning. Importing this loads no model and no client."""
 
 from jiyi.embeddings.e5 import *
 from jiyi.embeddings.embedder import *

@@ -1,7 +1,4 @@
-"""Hits to better hits: a second, slower look at what recall found.
-
-Importing this loads no model and no client.
-"""
+"""Hits to better hits: a second, slower look at them. Importing this loads no model and no client."""
 
 from jiyi.rerank.by_llm import *
 from jiyi.rerank.cross_encoder import *

@@ -156,9 +156,7 @@ class TokenLimit:
     def of(
         cls, candidates: Candidates, tokens: int, counter: TokenCounter, *, keep_last: bool
     ) -> "TokenLimit":
-        """Reserve tokens for the required atoms and, with ``keep_last``, the newest sound one, or raise
-        `BudgetTooSmall`.
-        """
+        """Reserve tokens for required atoms, with ``keep_last`` the newest too, or raise `BudgetTooSmall`."""
         last = candidates.optional[-1:] if keep_last else ()
         pinned = [a for a in candidates.required if candidates.messages[a.first].role != "system"]
         if last and any(atom.first > last[0].first for atom in pinned):

@@ -359,16 +359,13 @@ class VectorIndex:
                 return []
 
     def _dims_mismatch(self, held: int | None, asked: Vector) -> EmbedderMismatch:
-        return EmbedderMismatch(
-            f"{self._db.place} holds vectors of {held} numbers, the question's has {len(asked)}; "
-            "open it with the embedder that made them"
-        )
+        problem = f"{self._db.place} holds vectors of {held} numbers, the question's has {len(asked)}"
+        return EmbedderMismatch(f"{problem}; open it with the embedder that made them")
 
     def _embedder_mismatch(self, spaces: Spaces, name: str | None) -> EmbedderMismatch:
-        return EmbedderMismatch(
-            f"{self._db.place} holds vectors of {spaces.name} ({spaces.dims} numbers), not of {name}; "
-            f"open it with that embedder, or embed all again with: jiyi reembed --db {self._db.place}"
-        )
+        problem = f"{self._db.place} holds vectors of {spaces.name} ({spaces.dims} numbers), not of {name}"
+        advice = f"open it with that embedder, or embed all again with: jiyi reembed --db {self._db.place}"
+        return EmbedderMismatch(f"{problem}; {advice}")
 
 
 def rows_by_user(rows: Sequence[VectorRow]) -> dict[str, dict[int, VectorRow]]:

@@ -159,9 +159,7 @@ class ForgettingVerbs(Verbs):
         user_id: Id = None,
         agent_id: Id = None,
     ) -> RestoreReceipt:
-        """Bring back what was forgotten, with what was derived: by ids, or by the time in a receipt, or raise
-        `NotFound`.
-        """
+        """Bring back what was forgotten and derived, by ids or the time in a receipt, or raise `NotFound`."""
         receipt = self._long_term.forgetting.restore(
             self._scope(user_id, agent_id),
             ids=None if ids is None else as_ids(ids),

@@ -117,10 +117,8 @@ class _OnnxEngine:
         try:
             self._session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its errors have no common class
-            raise EmbeddingError(
-                f"onnxruntime {runtime.__version__} refuses the model ({error}): upgrade it, "
-                "or set embedding_engine to numpy"
-            ) from error
+            problem = f"onnxruntime {runtime.__version__} refuses the model ({error})"
+            raise EmbeddingError(f"{problem}: upgrade it, or set embedding_engine to numpy") from error
 
     def compute_mean(self, tokens: _Floats) -> _Floats:
         mean: _Floats = self._session.run(None, {_TOKENS: tokens})[0]

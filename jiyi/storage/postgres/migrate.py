@@ -69,10 +69,8 @@ def inspect_database(raw: Raw, place: str) -> DatabaseInfo:
     if server < _OLDEST_SERVER:
         raise StorageError(f"{place} is PostgreSQL {server}; jiyi needs {_OLDEST_SERVER} or later")
     if encoding != "UTF8":
-        raise StorageError(
-            f"{place} has the encoding {encoding}; make a database that can hold every text: "
-            "CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
-        )
+        problem = f"{place} has the encoding {encoding}; make a database that can hold every text"
+        raise StorageError(f"{problem}: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0")
     if schema is None:
         raise StorageError(f"{place}: search_path names no schema that exists; set another one for the role")
     _check_vector(place, vector, available)
@@ -97,10 +95,9 @@ def _read_schema(raw: Raw, place: str, there: list[str]) -> int:
     """Return the schema's number, 0 if there are no tables at all."""
     if not there:
         return 0
-    foreign = ForeignDatabase(
-        f"{place} has tables of another program with the names of jiyi's ({', '.join(sorted(there))}); "
-        "name another database, or give the role a schema of its own as search_path"
-    )
+    problem = f"{place} has tables of another program with the names of jiyi's ({', '.join(sorted(there))})"
+    advice = "name another database, or give the role a schema of its own as search_path"
+    foreign = ForeignDatabase(f"{problem}; {advice}")
     if "meta" not in there:
         raise foreign
     try:

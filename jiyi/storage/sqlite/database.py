@@ -190,10 +190,8 @@ class SqliteDatabase(Database):
         """See `jiyi.storage.trash.Trash.check_alone`."""
         with self._exclusive() as connection:
             if not _checkpoint(connection):
-                raise errors.DatabaseLocked(
-                    f"{self.path} is being read or written by another process; "
-                    "nothing was changed, purge again when it is done"
-                )
+                problem = f"{self.path} is being read or written by another process"
+                raise errors.DatabaseLocked(f"{problem}; nothing was changed, purge again when it is done")
             # From now on statement journals must not be written to temporary files.
             connection.execute("PRAGMA temp_store=MEMORY")
 
@@ -207,10 +205,8 @@ class SqliteDatabase(Database):
             # the log over the file; then the log is emptied.
             connection.execute("PRAGMA temp_store=DEFAULT; VACUUM")
             if not _checkpoint(connection):
-                raise errors.DatabaseLocked(
-                    f"{self.path} is being read by another process, old bytes may remain; "
-                    "purge again when it is done"
-                )
+                problem = f"{self.path} is being read by another process, old bytes may remain"
+                raise errors.DatabaseLocked(f"{problem}; purge again when it is done")
 
     @contextlib.contextmanager
     def _exclusive(self) -> Iterator[apsw.Connection]:
@@ -236,10 +232,8 @@ class SqliteDatabase(Database):
             damaged = list(islice(damaged_records(db.raw), _MAX_NAMED + 1))
         if damaged:
             more = " and others" if len(damaged) > _MAX_NAMED else ""
-            raise errors.DatabaseDamaged(
-                f"{self.path}: damaged are {'; '.join(map(str, damaged[:_MAX_NAMED]))}{more}; "
-                f"all else is whole; {_ADVICE}"
-            )
+            problem = f"{self.path}: damaged are {'; '.join(map(str, damaged[:_MAX_NAMED]))}{more}"
+            raise errors.DatabaseDamaged(f"{problem}; all else is whole; {_ADVICE}")
         return sound
 
     def close(self) -> None:

@@ -51,10 +51,8 @@ def refuse_foreign(path: Path) -> None:
     except (OSError, ValueError, apsw.Error) as error:
         raise StorageError(f"{path} cannot be opened ({error}); name another file") from error
     if _identity(str(path))[0] in _refused:
-        raise StorageError(
-            f"{path}: this process was forked while it was written to or read, and cannot use it; "
-            "fork outside of calls, or start it by spawning"
-        )
+        problem = f"{path}: this process was forked while it was written to or read, and cannot use it"
+        raise StorageError(f"{problem}; fork outside of calls, or start it by spawning")
     if not header:
         return
     if not header.startswith(_MAGIC) or len(header) < _HEADER:

@@ -122,10 +122,8 @@ def read_export(path: Path, user_id: str) -> Iterator[Found | Rejected]:
         raise ImportFailed(f"{path} is no export of jiyi: its first line lacks {_VERSION_KEY!r}")
     version = header[_VERSION_KEY]
     if type(version) is not int or version > _VERSION:
-        raise ImportFailed(
-            f"{path} is an export of version {str(version)[:20]}, this jiyi knows {_VERSION}; "
-            "upgrade with: pip install --upgrade jiyi"
-        )
+        problem = f"{path} is an export of version {str(version)[:20]}, this jiyi knows {_VERSION}"
+        raise ImportFailed(f"{problem}; upgrade with: pip install --upgrade jiyi")
     seen: dict[Kind, int] = dict.fromkeys(_EXPORTED, 0)
     lines = json_lines(path, strict=True)
     next(lines)
