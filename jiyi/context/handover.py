@@ -198,9 +198,8 @@ class Stage:
         given = results or {}
         if others := [name for name in given if name not in self.after]:
             before = ", ".join(self.after) or "none"
-            raise InputError(
-                f"{others[0]!r} does not come before the stage {self.name!r}; before it: {before}"
-            )
+            problem = f"{others[0]!r} does not come before the stage {self.name!r}"
+            raise InputError(f"{problem}; before it: {before}")
         counter = counter or counter_for()
         shown = {name: given[name] for name in self.after if given.get(name, "").strip()}
         limit = max((counter.count_text(text) for text in shown.values()), default=0)

@@ -347,6 +347,5 @@ def _apply_decision(decision: Kept, place_of: dict[int, int], reasons: dict[int,
         reasons |= {place_of[id(drop.message)]: drop.reason for drop in decision.dropped}
         return [place_of[id(message)] for message in decision.kept]
     except KeyError:
-        raise InputError(
-            "a policy of the pipeline returned a message it was not given; a policy only chooses"
-        ) from None
+        problem = "a policy of the pipeline returned a message it was not given"
+        raise InputError(f"{problem}; a policy only chooses") from None

@@ -61,9 +61,8 @@ class Trash:
         Their text index and vectors are dropped. Kinds are those of `jiyi.records.FORGETTABLE`.
         """
         if other := {kind for kind, _ in keys} - set(FORGETTABLE):
-            raise BadQuery(
-                f"{', '.join(sorted(other))} cannot be taken out; there are {', '.join(FORGETTABLE)}"
-            )
+            problem = f"{', '.join(sorted(other))} cannot be taken out"
+            raise BadQuery(f"{problem}; there are {', '.join(FORGETTABLE)}")
         counts = Counter[Kind]()
         user_id = scope.user_id
         # Lone surrogates and zero bytes cannot be stored on every backend.

@@ -121,9 +121,8 @@ class ItemVerbs(Verbs):
                 puts.append(_ItemWrite(scope=scope, **own))
             except TypeError as error:
                 names = ", ".join(map(str, given))
-                raise InputError(
-                    f"an item has namespace, key, value; text, ttl, if_version, session_id; not {names}"
-                ) from error
+                known = "namespace, key, value; text, ttl, if_version, session_id"
+                raise InputError(f"an item has {known}; not {names}") from error
         return self._write_items(puts)
 
     def get_item(

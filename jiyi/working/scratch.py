@@ -94,9 +94,8 @@ class Scratch:
 
     def _add(self, message: Message) -> None:
         if self._open_calls:
-            raise InputError(
-                f"the calls {', '.join(self._open_calls)} have no result yet; observe() them first"
-            )
+            problem = f"the calls {', '.join(self._open_calls)} have no result yet"
+            raise InputError(f"{problem}; observe() them first")
         self._messages.append(message)
 
 

@@ -64,9 +64,8 @@ def check_model(file: Path) -> None:
 
 def wrong_model(what: str, digest: str, advice: str) -> EmbeddingError:
     """Return the error for a file that is not the model; ``digest`` is its hash."""
-    return EmbeddingError(
-        f"{what} is not the model that jiyi knows: its SHA-256 is {digest}, not {SHA256}; {advice}"
-    )
+    problem = f"{what} is not the model that jiyi knows: its SHA-256 is {digest}, not {SHA256}"
+    return EmbeddingError(f"{problem}; {advice}")
 
 
 def _find_installed() -> Path | None:

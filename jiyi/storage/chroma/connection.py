@@ -187,9 +187,8 @@ class ChromaFolder:
             path.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
         except OSError as error:
-            raise errors.DatabaseReadOnly(
-                f"{path} cannot be written ({error}); name another folder"
-            ) from error
+            problem = f"{path} cannot be written ({error})"
+            raise errors.DatabaseReadOnly(f"{problem}; name another folder") from error
         with self._guard:
             self._shared = self._folders.setdefault(path.resolve(), _SharedFolder(path.resolve()))
             self._shared.users += 1
@@ -231,9 +230,8 @@ class ChromaFolder:
                 database.execute("VACUUM")
                 database.close()
             except apsw.Error as error:
-                raise errors.StorageError(
-                    f"{self.place}: Chroma's database could not be compacted ({error}); purge again"
-                ) from error
+                problem = f"{self.place}: Chroma's database could not be compacted ({error})"
+                raise errors.StorageError(f"{problem}; purge again") from error
         return True
 
     def close(self) -> None:

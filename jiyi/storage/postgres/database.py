@@ -178,9 +178,8 @@ class PostgresDatabase(Database):
                 row = raw.execute(get_statement("may_vacuum"), {"name": name}).fetchone()
                 allowed, owner = row or (False, "its owner")
                 if not allowed:
-                    raise DatabaseReadOnly(
-                        f"{self.place}: this role may not free the room of {name}; purge again as {owner}"
-                    )
+                    problem = f"{self.place}: this role may not free the room of {name}"
+                    raise DatabaseReadOnly(f"{problem}; purge again as {owner}")
                 raw.execute(sql.SQL("VACUUM (ANALYZE) {}").format(sql.Identifier(name)))
 
     def close(self) -> None:

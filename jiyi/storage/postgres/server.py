@@ -196,9 +196,8 @@ class LocalServer:
             if there != self.folder and self._account is not None:
                 self.folder.chmod(0o755)  # root's server is somebody else, who must pass; the data are closed
         except OSError as error:
-            raise StorageError(
-                f"{self.folder} cannot be made: {error.strerror}; name another folder"
-            ) from error
+            problem = f"{self.folder} cannot be made: {error.strerror}"
+            raise StorageError(f"{problem}; name another folder") from error
 
     def _take_lock(self) -> None:
         self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -206,9 +205,8 @@ class LocalServer:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._refuse_second()
-            raise StorageError(
-                f"another process is starting a server on {self.folder}; wait for it"
-            ) from None
+            problem = f"another process is starting a server on {self.folder}"
+            raise StorageError(f"{problem}; wait for it") from None
 
     def _refuse_second(self) -> None:
         try:
@@ -232,9 +230,8 @@ class LocalServer:
         """Read port and passwords, or create them."""
         if not self._secrets.exists():
             if self._data.exists():
-                raise StorageError(
-                    f"{self.folder} has data but no {self._secrets.name}; it holds the password"
-                )
+                problem = f"{self.folder} has data but no {self._secrets.name}"
+                raise StorageError(f"{problem}; it holds the password")
             made: dict[str, Any] = {name: secrets.token_urlsafe(24) for name in ("postgres", _NAME)}
             made["port"] = self._wanted_port or _free_port()
             self._save(made)

@@ -73,9 +73,8 @@ def make_file(path: Path) -> None:
     except OSError as error:
         if error.errno in DISK_FULL:
             raise DiskFull(f"no space left for {path}; free some space and try again") from error
-        raise DatabaseReadOnly(
-            f"{path} cannot be made ({error.strerror}); mend the permissions of its folder"
-        ) from error
+        problem = f"{path} cannot be made ({error.strerror})"
+        raise DatabaseReadOnly(f"{problem}; mend the permissions of its folder") from error
 
 
 class OpenFile:

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import apsw
 
-from jiyi.errors import DatabaseDamaged, ForeignDatabase, NewerDatabase
+from jiyi.errors import ForeignDatabase, NewerDatabase
 from jiyi.forks import quiet
 from jiyi.records import Episode, Kind, Searchable
 from jiyi.storage.damage import DamageLog
-from jiyi.storage.rows import decode
+from jiyi.storage.relational.find import decode_rows
 from jiyi.storage.search.postings import encode_terms
 from jiyi.storage.sql import load_migrations, load_queries
 from jiyi.storage.sqlite.connection import SqliteConnection, fill_checksums
@@ -111,12 +111,9 @@ def _every_record(connection: apsw.Connection) -> Iterator[tuple[int, Searchable
         while batch := db.records(
             f"find_{kind}", {"after": after, "limit": _BATCH}, where="d.doc > :after", order="ASC", by="d.doc"
         ):
-            for row in batch:
-                try:
-                    yield row["doc"], cast("Searchable", decode(kind, row))
-                except DatabaseDamaged as error:
-                    db.damage.add(kind, row, error)
-                done += 1
-                if done % _LOG_STEP == 0:
-                    _log.info("bringing the file to its new form: %d records so far", done)
-            after = batch[-1]["doc"]
+            for record, row in decode_rows(db, kind, batch):
+                yield row["doc"], cast("Searchable", record)
+            after, before = batch[-1]["doc"], done
+            done += len(batch)
+            if done // _LOG_STEP > before // _LOG_STEP:
+                _log.info("bringing the file to its new form: %d records so far", done)

@@ -75,9 +75,8 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         if error.errno in DISK_FULL:
             raise DiskFull(f"no space left for {path}; free some space and export again") from error
-        raise StorageError(
-            f"{path} cannot be written: {error.strerror or error}; name a file in a folder that can"
-        ) from error
+        problem = f"{path} cannot be written: {error.strerror or error}"
+        raise StorageError(f"{problem}; name a file in a folder that can") from error
     finally:
         if part is not None:
             with suppress(OSError):

@@ -75,9 +75,8 @@ def _open_copy(copy: Path, source: Path) -> SqliteDatabase:
     try:
         return SqliteDatabase(copy)
     except DatabaseDamaged as error:
-        raise DatabaseDamaged(
-            f"{source}: the pages that describe its tables are damaged; restore a backup"
-        ) from error
+        problem = f"{source}: the pages that describe its tables are damaged"
+        raise DatabaseDamaged(f"{problem}; restore a backup") from error
     except StorageError as error:
         raise type(error)(str(error).replace(str(copy), str(source))) from error
 
