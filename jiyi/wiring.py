@@ -179,14 +179,9 @@ class _Opening:
         written = extractive
         if llm is not None:  # one that fails must change nothing: the next window tries again
             written = replace(extractive, llm=llm, fallback=False, prompt=settings.summary_prompt)
-        in_background = llm is not None and self.background and not settings.summary_wait
-        return SummaryUpdater(
-            Summaries(store, clock=self.clock),
-            policy,
-            written,
-            backlog=extractive,
-            background=Background() if in_background else None,
-        )
+        waits = llm is None or settings.summary_wait or not self.background
+        summaries, background = Summaries(store, clock=self.clock), None if waits else Background()
+        return SummaryUpdater(summaries, policy, written, backlog=extractive, background=background)
 
     def _skills(self, embedder: CachedEmbedder) -> SkillShelf | None:
         if not self.settings.skills:

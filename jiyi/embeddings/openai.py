@@ -78,10 +78,8 @@ class OpenAIEmbedder:
         self._endpoint = self.endpoint or Endpoint()
         self._client = OpenAIClient(self._endpoint, _FAULTS, purpose="embeddings over the network")
         self._models: dict[TextKind, str] = {"query": self.query_model or self.model, "passage": self.model}
-        self._prefixes: dict[TextKind, str] = {
-            "query": clean_text(self.query_prefix, len(self.query_prefix)),
-            "passage": clean_text(self.passage_prefix, len(self.passage_prefix)),
-        }
+        prefixes: dict[TextKind, str] = {"query": self.query_prefix, "passage": self.passage_prefix}
+        self._prefixes = {kind: clean_text(prefix, len(prefix)) for kind, prefix in prefixes.items()}
         self._dims = self.dimensions
         self._lock = free_after_fork(threading.Lock())
 

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -71,12 +72,9 @@ class EndpointReranker:
         if not items:
             return []
         question, items = question or " ", [item or " " for item in items]
+        ask = partial(self._request_scores, question, items)
         return retry_within(
-            lambda left, attempt: self._request_scores(question, items, left, attempt),
-            self._breaker,
-            endpoint=self.endpoint,
-            faults=_FAULTS,
-            time_limit=self.time_limit,
+            ask, self._breaker, endpoint=self.endpoint, faults=_FAULTS, time_limit=self.time_limit
         )
 
     def _request_scores(self, query: str, texts: list[str], left: float, attempt: int) -> list[float]:

@@ -168,13 +168,8 @@ class TokenLimit:
             over = f"takes {needed} tokens, {needed - tokens} more than the budget of {tokens}"
             advice = "raise the budget, shorten these messages, or unpin some"
             raise BudgetTooSmall(f"{what} {over}; {advice}", needed=needed, available=tokens)
-        return cls(
-            candidates=candidates,
-            tokens=tokens,
-            room=tokens - needed,
-            optional=candidates.optional[: len(candidates.optional) - len(last)],
-            counter=counter,
-        )
+        room, optional = tokens - needed, candidates.optional[: len(candidates.optional) - len(last)]
+        return cls(candidates=candidates, tokens=tokens, room=room, optional=optional, counter=counter)
 
     @property
     def over_reason(self) -> str:

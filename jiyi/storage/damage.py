@@ -60,12 +60,8 @@ class DamageLog:
         """Return the records found in a scope, only those with these ids where ids are given."""
         with self._lock:
             records = list(self._records.values())
-        return [
-            record
-            for record in records
-            if scope.covers(record.user_id, record.agent_id, record.session_id)
-            and (ids is None or record.id in ids)
-        ]
+        found = [r for r in records if scope.covers(r.user_id, r.agent_id, r.session_id)]
+        return found if ids is None else [record for record in found if record.id in ids]
 
     def forget(self, removed: Sequence[DamagedRecord]) -> None:
         """Forget records that were removed from the database."""

@@ -86,15 +86,10 @@ class Ledger:
         ``next_seq`` is the place of the first unread message, ``failures`` counts consecutive failed
         tries. Others may claim the session after ``until``, or at once.
         """
-        values = {
-            "user_id": claim.scope.user_id,
-            "session_id": claim.scope.session_id,
-            "holder": claim.holder,
-            "next_seq": next_seq,
-            "until": to_micros(until) if until else 0,
-            "failures": failures,
-        }
-        with self._db.write(claim.scope.user_id) as db:
+        scope = claim.scope
+        values: Row = {"user_id": scope.user_id, "session_id": scope.session_id, "holder": claim.holder}
+        values |= {"next_seq": next_seq, "until": to_micros(until) if until else 0, "failures": failures}
+        with self._db.write(scope.user_id) as db:
             return db.first("end_reading", values) is not None
 
     @retried()
@@ -188,13 +183,8 @@ def _find_due(
     """Return user, session and the place after the last message of due sessions."""
     of_user = "" if user_id is None else f"AND {db.dialect.fragments['session_user']}"
     of_session = "" if session_id is None else "AND s.session_id = :session_id"
-    values = {
-        "now": to_micros(due.now),
-        "messages": due.messages,
-        "rested": to_micros(due.now) - round(due.pause.total_seconds() * 1e6),
-        "user_id": user_id,
-        "session_id": session_id,
-        "limit": limit,
-    }
+    now, pause = to_micros(due.now), round(due.pause.total_seconds() * 1e6)
+    values: Row = {"user_id": user_id, "session_id": session_id, "limit": limit}
+    values |= {"now": now, "rested": now - pause, "messages": due.messages}
     rows = db.rows("due_readings", values, and_where=f"{of_user} {of_session}")
     return cast("list[tuple[str, str, int]]", rows)

@@ -173,11 +173,8 @@ class VectorIndex:
     def _read_stored(self, db: Connection, user_id: str, keys: Sequence[Key]) -> Parts:
         """Return what `read` does as the database has it now, without caching it."""
         ids = grouped(dict.fromkeys(keys))
-        owner = {"user_id": user_id}
-        calls = [
-            Call("docs_of_ids", {**owner, "kind": kind, "ids": db.dialect.array(own)})
-            for kind, own in ids.items()
-        ]
+        owner, array = {"user_id": user_id}, db.dialect.array
+        calls = [Call("docs_of_ids", {**owner, "kind": kind, "ids": array(own)}) for kind, own in ids.items()]
         meta, *answers = db.fetch_all([Call("all_meta", {}), *calls])
         rows = ((kind, row) for kind, answer in zip(ids, answers, strict=True) for row in answer.rows)
         docs: dict[Key, int] = {(kind, id_): doc for kind, (id_, doc) in rows}

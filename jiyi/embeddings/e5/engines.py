@@ -74,10 +74,8 @@ class _NumpyEngine:
         return normed
 
     def _attention(self, hidden: _Floats, layer: str) -> _Floats:
-        queries, keys, values = (
-            self._linear(hidden, layer + part).reshape(len(hidden), HEADS, -1).transpose(1, 0, 2)
-            for part in "qkv"
-        )
+        projected = (self._linear(hidden, layer + part).reshape(len(hidden), HEADS, -1) for part in "qkv")
+        queries, keys, values = (part.transpose(1, 0, 2) for part in projected)
         weights: _Floats = queries @ keys.transpose(0, 2, 1)
         weights *= np.float32(1 / sqrt(DIMS // HEADS))
         weights -= weights.max(axis=-1, keepdims=True)
@@ -192,10 +190,8 @@ class _Graph:
         packed = [self._weights.blocks(name + ".w", columns).pair_codes() for name in names]
         codes, scales = (np.concatenate(parts) for parts in zip(*packed, strict=True))
         bias = np.concatenate([self._weights.floats(name + ".b") for name in names])
-        constants = [
-            self._add_const(names[0] + part, values)
-            for part, values in ((".codes", codes), (".scales", scales), (".bias", bias))
-        ]
+        tensors = {".codes": codes, ".scales": scales, ".bias": bias}
+        constants = [self._add_const(names[0] + part, values) for part, values in tensors.items()]
         sizes = {"N": len(bias), "K": columns, "bits": 4, "block_size": BLOCK, "accuracy_level": 4}
         product = self.add("MatMulNBits", value, *constants[:2], from_ort=True, **sizes)
         return self.add("Add", product, constants[2])

@@ -84,11 +84,8 @@ class AnnIndex:
         whose = {"user_id": user_id}
         sizes: dict[Kind, int] = self._cached(user_id, lambda: dict(self._db.fetch("count_kinds", whose)))
         shares = {kind: min(1.0, n / vectors) for kind, n in sizes.items()}
-        paying = {
-            kind: share
-            for kind, share in shares.items()
-            if share >= ANN_SHARE and share * share * vectors >= ANN_FROM
-        }
+        large = {kind: share for kind, share in shares.items() if share >= ANN_SHARE}
+        paying = {kind: share for kind, share in large.items() if share * share * vectors >= ANN_FROM}
         if not paying:
             return None
         # Only this share of the candidates are the user's, so more are needed.

@@ -57,10 +57,8 @@ def needs_analyze(numbers: Mapping[str, tuple[int, int]]) -> bool:
     then it plans for a new user as for one with few rows, and may scan all of them. ``numbers`` are the
     first that the transaction reserved for each user, and the one after the last.
     """
-    return any(
-        end - first >= _MANY and end >= _LEAST and end.bit_length() > first.bit_length()
-        for first, end in numbers.values()
-    )
+    many = [(first, end) for first, end in numbers.values() if end - first >= _MANY and end >= _LEAST]
+    return any(end.bit_length() > first.bit_length() for first, end in many)
 
 
 class PostgresDatabase(Database):

@@ -154,14 +154,8 @@ class LocalServer:
 
     def run(self, program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         """Run one of the programs to its end and return its output; it may have failed."""
-        return subprocess.run(
-            self._command(program, *arguments),
-            capture_output=True,
-            text=True,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            **self._popen_options(),
-        )
+        command = self._command(program, *arguments)
+        return subprocess.run(command, capture_output=True, text=True, check=False, **self._popen_options())
 
     def _command(self, program: str, *arguments: object) -> Sequence[str]:
         return [str(self.programs / program), *map(str, arguments)]
@@ -169,7 +163,7 @@ class LocalServer:
     def _popen_options(self) -> dict[str, Any]:
         """Return options of `subprocess.Popen`: the user, and no PostgreSQL settings of this process."""
         env = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-        options: dict[str, Any] = {"env": env | {"LC_ALL": "C"}, "cwd": "/"}
+        options: dict[str, Any] = {"env": env | {"LC_ALL": "C"}, "cwd": "/", "stdin": subprocess.DEVNULL}
         if self._account is not None:  # PostgreSQL refuses to run as root
             options |= {"user": self._account.pw_uid, "group": self._account.pw_gid, "extra_groups": []}
         return options
@@ -273,18 +267,13 @@ class LocalServer:
 
     def _launch(self) -> None:
         sockets = str(self._data) if len(str(self._data)) <= _MAX_SOCKET_FOLDER else ""
-        options = {
-            "listen_addresses": _HOST,
-            "port": self._kept["port"],
-            "unix_socket_directories": sockets,
-            **self._options,
-        }
+        options: dict[str, object] = {"listen_addresses": _HOST, "port": self._kept["port"]}
+        options |= {"unix_socket_directories": sockets} | self._options
         words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         with open(os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
             begin = log.tell()
             self._process = subprocess.Popen(
                 self._command("postgres", "-D", self._data, *words),
-                stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for this process, which stops the server

@@ -112,10 +112,8 @@ def set_local(settings: Sequence[tuple[str, str]], *, single_node: bool) -> list
     if single_node:
         words = to_psycopg("SELECT set_config(:name, :value, true)")
         return [(words, {"name": name, "value": value}) for name, value in settings]
-    written = [
-        sql.SQL("SET LOCAL {} TO {}").format(sql.Identifier(*name.split(".")), sql.Literal(value))
-        for name, value in settings
-    ]
+    assign = sql.SQL("SET LOCAL {} TO {}").format
+    written = [assign(sql.Identifier(*name.split(".")), sql.Literal(value)) for name, value in settings]
     return [(words.as_string(None), None) for words in written]
 
 

@@ -67,10 +67,8 @@ class Where:
             source = self.query.scope if part in ("agent_id", "session_id") else self.query
             value = getattr(source, part)
             if value is not None and (value or part != "without"):
-                self.add(
-                    self.fragment(part + suffix),
-                    **{part: _CONVERTERS[part](value) if part in _CONVERTERS else value},
-                )
+                converted = _CONVERTERS[part](value) if part in _CONVERTERS else value
+                self.add(self.fragment(part + suffix), **{part: converted})
 
     def boolean(self, value: bool) -> str:
         """Return a boolean constant in the dialect."""

@@ -109,12 +109,9 @@ def _put_messages(db: Connection, prepared: Sequence[_Prepared], *, back: bool) 
     for rows in grouped((row["session_id"], row) for row in new.values()).values():
         (_return_to_session if back else _append_to_session)(db, rows)
     _add_documents(db, "message", list(new.values()))
-    return [
-        replace(cast("Message", known[row["id"]]), id=row["id"], seq=new[row["id"]]["seq"])
-        if row["id"] in new
-        else known[row["id"]]
-        for _, row in prepared
-    ]
+    for id_, row in new.items():
+        known[id_] = replace(cast("Message", known[id_]), id=id_, seq=row["seq"])
+    return [known[row["id"]] for _, row in prepared]
 
 
 def _find_known(db: Connection, kind: Kind, user_id: str, ids: Sequence[str]) -> dict[str, Record]:

@@ -37,11 +37,8 @@ def put_all(
     rest = iter(entries)
     while True:
         batch = list(islice(rest, _BATCH))  # the last one may be empty
-        found = [
-            replace(entry, record=prepare(entry.record)) if isinstance(entry.record, Message) else entry
-            for entry in batch
-            if isinstance(entry, Found)
-        ]
+        read = [entry for entry in batch if isinstance(entry, Found)]
+        found = [replace(e, record=prepare(e.record)) if isinstance(e.record, Message) else e for e in read]
         rejected += [entry for entry in batch if isinstance(entry, Rejected)]
         if found:
             new, bad = store.together(partial(_put, store, put, found), repeatable=True)
