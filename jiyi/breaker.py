@@ -103,9 +103,8 @@ class Breaker:
         left = self._skip_until - time.monotonic()
         if self._failures == 0 or left <= 0:
             return ""
-        return (
-            f"{self._words} (not asked for another {left:.1f} s, after {self._failures} failure(s) in a row)"
-        )
+        skip = f"not asked for another {left:.1f} s, after {self._failures} failure(s) in a row"
+        return f"{self._words} ({skip})"
 
     def _skip_seconds(self) -> float:
         return min(_FIRST_SKIP * 2.0 ** min(self._failures - 1, 30), _MAX_SKIP)

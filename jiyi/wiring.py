@@ -249,9 +249,8 @@ def open_async_memory(url: str | Path | Place | None = None, **options: Any) -> 
 def _resolve_place(url: str | Path | Place | None, settings: Settings) -> Place:
     url = _read_secret(settings.database_url) if url is None else url
     if url is None:
-        raise SettingsError(
-            'where is the memory? Give a path or URL, as in jiyi.open("agent.db"), or set JIYI_DATABASE_URL'
-        )
+        advice = 'Give a path or URL, as in jiyi.open("agent.db"), or set JIYI_DATABASE_URL'
+        raise SettingsError(f"where is the memory? {advice}")
     return locate(url)
 
 

@@ -54,10 +54,10 @@ def arrange(messages: Sequence[Message], question: str | None, scratch: Sequence
     for message in messages:
         if message.role != "system":
             talk.append(message)
+        elif message.content in [earlier.content for earlier in system]:
+            repeated.append(message)
         else:
-            (repeated if message.content in [earlier.content for earlier in system] else system).append(
-                message
-            )
+            system.append(message)
     place = max((i for i, message in enumerate(talk) if message.role == "user"), default=None)
     if question and (place is None or talk[place].text.strip() != question.strip()):
         talk, place = [*talk, Message(role="user", content=question)], len(talk)

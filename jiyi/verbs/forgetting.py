@@ -272,6 +272,5 @@ def _check_selection(by_content: bool, by_ids: bool, everything: bool, by_place:
     if by_content + by_ids + everything > 1:
         raise BadQuery("say what to forget in one way: words or filters, ids, or everything")
     if not (by_content or by_ids or everything or by_place):
-        raise BadQuery(
-            "say what to forget: words, ids=, filters=, session_id=, namespace=, or everything=True"
-        )
+        ways = "words, ids=, filters=, session_id=, namespace=, or everything=True"
+        raise BadQuery(f"say what to forget: {ways}")

@@ -58,9 +58,8 @@ class TaskVerbs(Verbs):
         agent_id: Id = None,
     ) -> Task:
         """Change a task in progress: goal, summary so far, context; see `WorkingMemory.update`."""
-        return self._working.update(
-            self._scope(user_id, agent_id), task_id, goal=goal, summary=summary, context=context, at=at
-        )
+        scope = self._scope(user_id, agent_id)
+        return self._working.update(scope, task_id, goal=goal, summary=summary, context=context, at=at)
 
     def add_step(
         self,
@@ -166,9 +165,8 @@ class TaskVerbs(Verbs):
         """Report an ended step to the monitor, which detects runs that go astray."""
         if self._monitor is not None and step.status in ("completed", "failed"):
             done = f"{step.tool_name or ''} {step.description}".strip()
-            self._monitor.step(
-                step.scope.session_id or "", done, step.status == "completed", user_id=step.scope.user_id
-            )
+            session_id, succeeded = step.scope.session_id or "", step.status == "completed"
+            self._monitor.step(session_id, done, succeeded, user_id=step.scope.user_id)
 
 
 class SkillVerbs(Verbs):

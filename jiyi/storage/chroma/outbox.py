@@ -28,9 +28,8 @@ class Outbox:
         self._db = database
         self._collections = collections
         self._now = now
-        self._uncommitted: dict[
-            str, tuple[int, int]
-        ] = {}  # sent in an open transaction: set, number of vectors
+        # Set and number of vectors, by token, of what was sent in an open transaction.
+        self._uncommitted: dict[str, tuple[int, int]] = {}
 
     def note_sent(self, db: Connection, items: Mapping[int, Sequence[Item]]) -> None:
         """Note vectors, by set, before they are sent."""

@@ -63,9 +63,8 @@ def _is_elsewhere(error: psycopg.Error) -> bool:
     """Return whether an error is about the server's connection to another one; for ours it is FATAL."""
     code, said = error.sqlstate or "", error.diag.message_primary or ""
     between = code[:2] == _CLASS_OF_CONNECTIONS or isinstance(error, _CUT)
-    return error.diag.severity_nonlocalized == "ERROR" and (
-        between or any(part in said for part in _OF_CLUSTER)
-    )
+    of_cluster = any(part in said for part in _OF_CLUSTER)
+    return error.diag.severity_nonlocalized == "ERROR" and (between or of_cluster)
 
 
 def translate(

@@ -46,9 +46,8 @@ _READABLE = _CONDITIONS.pop("readable")
 
 
 def _json_path(body: str, keys: Sequence[str], test: str) -> str:
-    found = f"({_READABLE.format(body=body)})::jsonb -> 'value'" + "".join(
-        f" -> :{key}::text" for key in keys
-    )
+    path = "".join(f" -> :{key}::text" for key in keys)
+    found = f"({_READABLE.format(body=body)})::jsonb -> 'value'{path}"
     return f"EXISTS (SELECT 1 FROM (SELECT {found} AS value) AS e WHERE e.value IS NOT NULL AND {test})"
 
 

@@ -123,9 +123,8 @@ class PostgresVectors(VectorIndex):
             for doc, space, kind in taking:
                 of_record = {"user_id": user_id, "doc": doc, "space": space, "kind": kind}
                 halves = enumerate(rows[doc].vectors.astype(np.float16))
-                db.run_many(
-                    "add_vector", [of_record | {"part": part, "vector": half} for part, half in halves]
-                )
+                vectors = [of_record | {"part": part, "vector": half} for part, half in halves]
+                db.run_many("add_vector", vectors)
         return complete
 
     def _find_nearest(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Floats]:

@@ -86,12 +86,10 @@ def rows_in_scope(index: UserTerms, query: Query) -> _Flags:
     if query.without:
         unwanted = index.rows_of([(kind, id_) for id_ in query.without for kind in SEARCHABLE])
         inside[unwanted[unwanted >= 0]] = False
-    for column, names, name in (
-        ("agent", index.agents, query.scope.agent_id),
-        ("session", index.sessions, query.scope.session_id),
-    ):
+    agent_id, session_id = query.scope.agent_id, query.scope.session_id
+    for column, numbers, name in (("agent", index.agents, agent_id), ("session", index.sessions, session_id)):
         if name is not None:
-            inside &= index.columns[column] == names.get(name, -2)  # of no row
+            inside &= index.columns[column] == numbers.get(name, -2)  # of no row
     return inside
 
 

@@ -57,9 +57,8 @@ def are_valid_rows(rows: Sequence[TermRow]) -> bool:
     if not typed or not {*zip(columns[1], columns[3], strict=True)} <= LABEL_NUMBERS.keys():
         return False
     small = (number for column in (*columns[6:7], *columns[8:10]) for number in column if number is not None)
-    return all(0 <= number < 2**31 for number in small) and not any(
-        len(entry) % ENTRY.itemsize for entry in columns[11]
-    )
+    entries_fit = not any(len(entry) % ENTRY.itemsize for entry in columns[11])
+    return entries_fit and all(0 <= number < 2**31 for number in small)
 
 
 def _numbered(numbers: dict[str, int], names: Iterable[str | None]) -> list[int]:
@@ -196,9 +195,8 @@ class UserTerms:
 
     def _relink_sessions(self, sessions: Sequence[int], size: int) -> None:
         """Link all messages of sessions again; views keep the links they have."""
-        columns = self.columns = self.columns | {
-            name: self.columns[name].copy() for name in ("previous", "following")
-        }
+        links = {name: self.columns[name].copy() for name in ("previous", "following")}
+        columns = self.columns = self.columns | links
         rows = np.flatnonzero(np.isin(columns["session"][:size], sessions) & (columns["seq"][:size] >= 0))
         rows = rows[np.lexsort((columns["seq"][rows], columns["session"][rows]))]
         columns["previous"][rows], columns["following"][rows] = -1, -1

@@ -22,9 +22,8 @@ def _json_path(body: str, keys: Sequence[str], test: str) -> str:
     names = [*(f"e{place}" for place in range(len(keys) - 1)), "e"]
     tables = [f"json_each({body}, '$.value') AS {names[0]}"]
     for outer, inner in pairwise(names):
-        tables.append(
-            f"json_each(CASE {outer}.type WHEN 'object' THEN {outer}.value ELSE '{{}}' END) AS {inner}"
-        )
+        value = f"CASE {outer}.type WHEN 'object' THEN {outer}.value ELSE '{{}}' END"
+        tables.append(f"json_each({value}) AS {inner}")
     found = [f"{name}.key = :{key}" for name, key in zip(names, keys, strict=True)]
     return f"EXISTS (SELECT 1 FROM {', '.join(tables)} WHERE {' AND '.join([*found, test])})"
 

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -94,9 +95,8 @@ def _fill_in(connection: apsw.Connection, *, analyse: bool) -> None:
             terms = encode_terms(record) | {"doc": doc, "user_id": record.scope.user_id}
             connection.execute(queries["add_terms"], terms)
         else:
-            connection.execute(
-                queries["fill_traits"], {"doc": doc, "traits": int(traits(record.search_text))}
-            )
+            bits = int(traits(record.search_text))
+            connection.execute(queries["fill_traits"], {"doc": doc, "traits": bits})
         if isinstance(record, Episode):
             key = entity_key(record.target or "")
             connection.execute(queries["fill_target"], {"doc": doc, "target_key": key})
@@ -108,9 +108,8 @@ def _every_record(connection: apsw.Connection) -> Iterator[tuple[int, Searchable
     db, done = SqliteConnection(connection, DamageLog()), 0
     for kind in _OLDEST:
         after = 0
-        while batch := db.records(
-            f"find_{kind}", {"after": after, "limit": _BATCH}, where="d.doc > :after", order="ASC", by="d.doc"
-        ):
+        find = partial(db.records, f"find_{kind}", where="d.doc > :after", order="ASC", by="d.doc")
+        while batch := find({"after": after, "limit": _BATCH}):
             for record, row in decode_rows(db, kind, batch):
                 yield row["doc"], cast("Searchable", record)
             after, before = batch[-1]["doc"], done

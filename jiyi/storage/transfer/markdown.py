@@ -113,9 +113,8 @@ class _Writer:
         agent = summary.scope.agent_id
         notes = [self._date(summary.created_at)] if summary.created_at else []
         notes += [self.words["agent"].format(_line(agent))] if agent else []
-        return (
-            f"\n### {_line(summary.scope.session_id or '')} ({', '.join(notes)})\n\n{_quote([summary.text])}"
-        )
+        title = f"{_line(summary.scope.session_id or '')} ({', '.join(notes)})"
+        return f"\n### {title}\n\n{_quote([summary.text])}"
 
     def _task(self, task: Task) -> str:
         notes = [self._states[task.outcome or task.status], self._date(task.started_at)]

@@ -158,10 +158,8 @@ def _tasks(db: SqliteConnection) -> Iterator[list[Row] | None]:
     broken = False
     for order in ("ASC", "DESC"):
         try:
-            by = f"user_id {order}, id {order}"
-            for pair in db.raw.execute(
-                f"SELECT CAST(user_id AS BLOB), CAST(id AS BLOB) FROM tasks ORDER BY {by}"
-            ):
+            read = "SELECT CAST(user_id AS BLOB), CAST(id AS BLOB) FROM tasks"
+            for pair in db.raw.execute(f"{read} ORDER BY user_id {order}, id {order}"):
                 user_id, id_ = map(partial(bytes.decode, errors="replace"), pair)
                 names[user_id, id_] = None
         except apsw.Error:
