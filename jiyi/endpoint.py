@@ -47,9 +47,9 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         if not (self.timeout > 0 and 0 < self.query_seconds < float("inf")) or self.retries < 0:
+            given = f"{self.timeout}, {self.query_seconds} and {self.retries}"
             raise SettingsError(
-                "timeout and query_seconds must be above 0 and retries at least 0, not "
-                f"{self.timeout}, {self.query_seconds} and {self.retries}"
+                f"timeout and query_seconds must be above 0 and retries at least 0, not {given}"
             )
         url = (self.base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL).strip()
         api_key = os.environ.get("OPENAI_API_KEY") if self.api_key is None else self.api_key

@@ -169,10 +169,8 @@ class TokenBudget:
             raise BadBudget(f"fraction={fraction!r} must be a number over 0 and at most 1")
         tokens = int(fraction * (window - max_output_tokens) + 1e-6)
         if tokens < 1:
-            raise BadBudget(
-                f"a window of {window:,} tokens with {max_output_tokens:,} for the reply leaves none "
-                "for messages; lower max_output_tokens"
-            )
+            sizes = f"a window of {window:,} tokens with {max_output_tokens:,} for the reply"
+            raise BadBudget(f"{sizes} leaves none for messages; lower max_output_tokens")
         return cls(tokens, counter or counter_for(), keep_last)
 
     @accept_dicts

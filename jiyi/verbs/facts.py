@@ -51,19 +51,12 @@ class FactVerbs(Verbs):
         check_text(text=text, **words, speaker=speaker)
         if category is not None:
             check_choice("category", category, get_args(FactCategory), BadQuery)
-        begins, ends = as_utc(valid_from, "valid_from"), as_utc(valid_to, "valid_to")
+        words |= {"category": category, "speaker": speaker, "metadata": metadata}
+        words |= {"valid_from": as_utc(valid_from, "valid_from"), "valid_to": as_utc(valid_to, "valid_to")}
 
         def keep() -> Learned:
-            learned = self._long_term.facts.remember(
-                self._scope(user_id, agent_id, session_id),
-                text,
-                **words,
-                category=category,
-                speaker=speaker,
-                valid_from=begins,
-                valid_to=ends,
-                metadata=metadata,
-            )
+            scope = self._scope(user_id, agent_id, session_id)
+            learned = self._long_term.facts.remember(scope, text, **words)
             if pinned and learned.kept:
                 self._long_term.forgetting.pin(self._scope(user_id, agent_id), [learned.kept])
             return learned
@@ -118,14 +111,9 @@ class FactVerbs(Verbs):
         where = read_filter(filters) if filters else None
         states = status if status is None or isinstance(status, str) else tuple(status)
         list_name = repr(("facts", scope, subject, as_utc(as_of, "as_of"), states, where))
+        before = read_cursor(after, 1, list_name) or BEFORE_NEWEST
         found = self._long_term.facts.facts(
-            scope,
-            subject,
-            as_of=as_of,
-            status=states,
-            where=where,
-            limit=limit + 1,
-            before=read_cursor(after, 1, list_name) or BEFORE_NEWEST,
+            scope, subject, as_of=as_of, status=states, where=where, limit=limit + 1, before=before
         )
         more = len(found) > limit or len(found) == MAX_LIMIT
         part = make_listing(found[-limit:][::-1], more, sort_key, list_name)

@@ -160,13 +160,10 @@ class ForgettingVerbs(Verbs):
         agent_id: Id = None,
     ) -> RestoreReceipt:
         """Bring back what was forgotten and derived, by ids or the time in a receipt, or raise `NotFound`."""
-        receipt = self._long_term.forgetting.restore(
-            self._scope(user_id, agent_id),
-            ids=None if ids is None else as_ids(ids),
-            forgotten_at=as_utc(forgotten_at, "forgotten_at"),
-            at=self._clock(),
-        )
-        return self._indexed(receipt)
+        scope, names = self._scope(user_id, agent_id), None if ids is None else as_ids(ids)
+        moment, now = as_utc(forgotten_at, "forgotten_at"), self._clock()
+        restore = self._long_term.forgetting.restore
+        return self._indexed(restore(scope, ids=names, forgotten_at=moment, at=now))
 
     def update(
         self,

@@ -149,12 +149,8 @@ class WorkingMemory:
         def update() -> Task:
             task = self._get_in_progress(scope, task_id)
             notes = {**task.context, **(context or {})}
-            changed = replace(
-                task,
-                context=_without_none(notes),
-                updated_at=at or self.clock(),
-                **_without_none({"request": goal, "summary": summary}),
-            )
+            changes = _without_none({"request": goal, "summary": summary, "updated_at": at or self.clock()})
+            changed = replace(task, context=_without_none(notes), **changes)
             self.store.put([changed])
             return changed
 

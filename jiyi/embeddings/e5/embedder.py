@@ -18,7 +18,6 @@ from jiyi.embeddings.e5.weights import DIMS, WINDOW, Weights
 from jiyi.embeddings.embedder import TextKind, Vectors32, check_inputs, clean_text
 from jiyi.errors import EmbeddingError, SettingsError
 
-_NAME = "e5:multilingual-e5-small-q4"
 _MAX_CHARS = 4_096  # read of a text at most; a window of prose is about 2,300
 
 
@@ -49,15 +48,10 @@ class E5Embedder:
     def __repr__(self) -> str:
         return f"E5Embedder(threads={self._threads}, engine={self._engine!r})"
 
-    @property
-    def name(self) -> str:
-        """Always "e5:multilingual-e5-small-q4"."""
-        return _NAME
-
-    @property
-    def dims(self) -> int:
-        """Always 384."""
-        return DIMS
+    name = "e5:multilingual-e5-small-q4"
+    """Identity of model and settings."""
+    dims = DIMS
+    """Length of a vector: 384."""
 
     @property
     def engine(self) -> str:

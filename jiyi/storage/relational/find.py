@@ -186,12 +186,8 @@ def scan_records(
     if words and kind in SEARCHABLE:
         docs = {"user_id": query.scope.user_id, "docs": db.dialect.array(numbers)}
         analysed = db.rows("read_words", docs)
-    return Page(
-        records=tuple(record for record, _ in found),
-        numbers=numbers,
-        next=last,
-        words={id_: (length, traits, bytes(entry)) for id_, length, traits, entry in analysed},
-    )
+    of_ids = {id_: (length, traits, bytes(entry)) for id_, length, traits, entry in analysed}
+    return Page(records=tuple(record for record, _ in found), numbers=numbers, next=last, words=of_ids)
 
 
 def _steps_of(db: Connection, row: Row) -> tuple[Step, ...]:

@@ -102,10 +102,8 @@ def _put_messages(db: Connection, prepared: Sequence[_Prepared], *, back: bool) 
         if back:
             raise _id_reused("message", message.id)
         scope = cast("Scope", stored.scope)
-        raise DuplicateId(
-            f"message id {message.id!r} is taken by a different message of {scope.user_id!r} "
-            f"(session {scope.session_id!r}); leave the id out to get a new one"
-        )
+        other = f"a different message of {scope.user_id!r} (session {scope.session_id!r})"
+        raise DuplicateId(f"message id {message.id!r} is taken by {other}; leave the id out to get a new one")
     for rows in grouped((row["session_id"], row) for row in new.values()).values():
         (_return_to_session if back else _append_to_session)(db, rows)
     _add_documents(db, "message", list(new.values()))

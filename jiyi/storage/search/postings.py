@@ -119,15 +119,8 @@ class Segment:
         ids.sort()
         terms = (postings >> _32).astype(np.uint32)
         first = np.flatnonzero(np.r_[True, terms[1:] != terms[:-1]][: len(terms)])
-        return cls(
-            start,
-            count,
-            terms[first],
-            np.r_[first, len(terms)],
-            ((postings >> _8) & _ROW).astype(np.int32),
-            (postings & _COUNT).astype(np.uint8),
-            ids,
-        )
+        rows, counts = ((postings >> _8) & _ROW).astype(np.int32), (postings & _COUNT).astype(np.uint8)
+        return cls(start, count, terms[first], np.r_[first, len(terms)], rows, counts, ids)
 
     @property
     def nbytes(self) -> int:

@@ -74,10 +74,8 @@ class CachedVectors:
         """Return the vectors of records, those of each in their order."""
         rows = [row for row, doc in enumerate(docs) if doc in self.of_docs]
         found = [self.of_docs[docs[row]] for row in rows]
-        return Parts(
-            rows=np.repeat(np.array(rows, np.intp), [len(own) for own in found]),
-            vectors=np.concatenate(found) if found else np.empty((0, 0), np.float32),
-        )
+        places = np.repeat(np.array(rows, np.intp), [len(own) for own in found])
+        return Parts(rows=places, vectors=np.concatenate(found) if found else np.empty((0, 0), np.float32))
 
 
 @dataclass(slots=True)
