@@ -47,10 +47,8 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         if not (self.timeout > 0 and 0 < self.query_seconds < float("inf")) or self.retries < 0:
-            given = f"{self.timeout}, {self.query_seconds} and {self.retries}"
-            raise SettingsError(
-                f"timeout and query_seconds must be above 0 and retries at least 0, not {given}"
-            )
+            needed = "timeout and query_seconds must be above 0 and retries at least 0"
+            raise SettingsError(f"{needed}, not {self.timeout}, {self.query_seconds} and {self.retries}")
         url = (self.base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL).strip()
         api_key = os.environ.get("OPENAI_API_KEY") if self.api_key is None else self.api_key
         key = (api_key or "").strip() or _NO_KEY

@@ -218,15 +218,12 @@ class ContextVerbs(Verbs):
             max_tokens=most_tokens,
             compress=compress,
         )
-        return recall_blocks(
-            self._long_term.recall,
-            Query(scope=replace(question.scope, session_id=None), text=question.text, asked_at=question.at),
-            write,
-            without=question.talk.current.id if question.talk.current else "",
-            floor=self._settings.recall_floor,
-            before=[message.id for message in question.talk.history[-_PRECEDING_MESSAGES:]],
-            most=most,
-        )
+        user, current = replace(question.scope, session_id=None), question.talk.current
+        query = Query(scope=user, text=question.text, asked_at=question.at)
+        before = [message.id for message in question.talk.history[-_PRECEDING_MESSAGES:]]
+        without, floor = current.id if current else "", self._settings.recall_floor
+        recall = self._long_term.recall
+        return recall_blocks(recall, query, write, without=without, floor=floor, before=before, most=most)
 
     def _assemble(
         self, question: _Question, found: Recalled, tools: Sequence[Mapping[str, Any]], policy: Policy | None

@@ -45,20 +45,13 @@ class _ItemWrite:
         if self.if_version not in (None, version):
             there = "is not there" if known is None else f"has version {version}"
             raise Changed(f"item {self.key!r} {there}, not version {self.if_version}; read it again")
-        made = Item(
-            scope=self.scope,
-            namespace=self.namespace,
-            key=self.key,
-            value=self.value,
-            text="" if self.text is None else self.text,
-            version=version + 1,
-            ttl=self.ttl,
-            created_at=now if known is None else known.created_at,
-            updated_at=now,
-            pinned=known is not None and known.pinned,
-            former=() if known is None else known.history_with_self(),
-        )
-        text = join_strings(made.value) if self.text is None else made.text
+        kept: dict[str, Any] = {"created_at": now}
+        if known is not None:
+            former = known.history_with_self()
+            kept = {"created_at": known.created_at, "pinned": known.pinned, "former": former}
+        of = {"scope": self.scope, "namespace": self.namespace, "key": self.key}
+        made = Item(**of, value=self.value, version=version + 1, ttl=self.ttl, updated_at=now, **kept)
+        text = join_strings(made.value) if self.text is None else self.text
         return replace(made, text=text, expires_at=_expiry(made, now))
 
 

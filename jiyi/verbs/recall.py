@@ -61,14 +61,8 @@ class RecallVerbs(Verbs):
         if not set(names) <= set(SEARCHABLE):
             odd = ", ".join(repr(name) for name in names if name not in SEARCHABLE)
             raise BadQuery(f"no kind named {odd} to search; there are {', '.join(SEARCHABLE)}")
-        asked = Query(
-            scope=scope,
-            text=query,
-            kinds=names,
-            namespace=None if namespace is None else as_labels(namespace),
-            limit=limit,
-            asked_at=asked_at or self._clock(),
-        )
+        labels, now = None if namespace is None else as_labels(namespace), asked_at or self._clock()
+        asked = Query(scope=scope, text=query, kinds=names, namespace=labels, limit=limit, asked_at=now)
         found = self._long_term.recall.search(asked.with_filters(filters), around=around, min_score=min_score)
         return replace(found, hits=tuple(map(_with_secrets, found)))
 

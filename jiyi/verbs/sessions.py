@@ -61,13 +61,11 @@ class SessionVerbs(Verbs):
         """
         scope = self._scope(user_id, agent_id, session_id)
         recent = self._short_term.window(scope).kept
-        return health(
-            self._summaries.current_state(scope).uncovered(recent),
-            self._settings.limits[0] if max_tokens is None else max_tokens,
-            goal=self._goal(scope, self._working.current(scope)),
-            hit_rate=self._monitor.gauges().hit_rate if self._monitor else None,
-            counter=self._counter,
-        )
+        shown = self._summaries.current_state(scope).uncovered(recent)
+        most = self._settings.limits[0] if max_tokens is None else max_tokens
+        goal = self._goal(scope, self._working.current(scope))
+        hit_rate = self._monitor.gauges().hit_rate if self._monitor else None
+        return health(shown, most, goal=goal, hit_rate=hit_rate, counter=self._counter)
 
     def session_advice(
         self, session_id: str, max_tokens: int | None = None, *, user_id: Id = None, agent_id: Id = None
@@ -85,14 +83,9 @@ class SessionVerbs(Verbs):
         """
         scope = self._scope(user_id, agent_id, session_id)
         summary, task = self._summaries.current_state(scope).summary, self._working.current(scope)
-        return handover(
-            self._short_term.window(scope).kept,
-            summary=summary.text if summary else "",
-            task=task,
-            goal=self._goal(scope, task),
-            max_tokens=max_tokens,
-            counter=self._counter,
-        )
+        recent, text = self._short_term.window(scope).kept, summary.text if summary else ""
+        goal, counter = self._goal(scope, task), self._counter
+        return handover(recent, summary=text, task=task, goal=goal, max_tokens=max_tokens, counter=counter)
 
     def _goal(self, scope: Scope, task: Task | None) -> str:
         """Return the goal of a session: the current task, else the first user message."""
