@@ -57,13 +57,10 @@ def build_window(
         summary=materials.summary,
         place=summary_place,
     )
+    doubtful = (materials.nothing_relevant or 0.0) > DOUBT
     while True:
         context = ContextMessage(
-            counter=counter,
-            language=language,
-            zone=zone,
-            asked_at=materials.asked_at,
-            doubtful=(materials.nothing_relevant or 0.0) > DOUBT,
+            counter=counter, language=language, zone=zone, asked_at=materials.asked_at, doubtful=doubtful
         )
         try:
             return _Assembly(materials, budget, prefix, context, skipped).window(policy)

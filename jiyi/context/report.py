@@ -23,6 +23,9 @@ _DROPPED_REASON = "left out so that system, pinned and current messages fit"
 _DROPPED = {"summary": "left out the summary", "skills": "closed skills", "profile": "left out the profile"}
 
 
+_Sized = Sequence[tuple[Block, int]]  # blocks with the tokens they take
+
+
 class ReportBuilder:
     """Collects what a `Report` says while the window is built."""
 
@@ -67,21 +70,15 @@ class ReportBuilder:
             self._add_step("trimmed history", len(removed), before, after)
 
     def build(
-        self,
-        in_prefix: Sequence[tuple[Block, int]],
-        talk: Sequence[Message],
-        context: ContextMessage,
-        *,
-        budget: Budget,
-        tokens: int,
+        self, prefix: _Sized, talk: Sequence[Message], context: ContextMessage, *, budget: Budget, tokens: int
     ) -> Report:
-        """Return the report; ``in_prefix`` are blocks with their tokens, ``talk`` the remaining history."""
+        """Return the report; ``prefix`` are the blocks in it, ``talk`` is the remaining history."""
         materials, counter, shown = self._materials, self._counter, context.tokens_by_block()
         if context.without_room:
             after = sum(size for _, size in shown)
             removed = sum(block.tokens for block in context.without_room)
             self._add_step("trimmed retrieved", len(context.without_room), after + removed, after)
-        stored = [_block_item(block, _block_reason(block), size) for block, size in in_prefix]
+        stored = [_block_item(block, _block_reason(block), size) for block, size in prefix]
         stored += [self._message_item(m, "history", self._history_reason(m)) for m in talk]
         stored += [_block_item(block, _block_reason(block), size) for block, size in shown]
         flagged = sum([_SUSPICIOUS_MARK in item.reason for item in stored])

@@ -81,10 +81,8 @@ class Tokenizer:
         if len(pair) < 2:
             return _NO_GROUP
         key = int.from_bytes(pair.encode().ljust(8, b"\0"))
-        suffixes: dict[str, int] = {}
         first, end = bisect_left(self._sorted_keys, key), bisect_right(self._sorted_keys, key)
-        for piece_id in self._sorted_ids[first:end]:
-            suffixes[self._read_piece(piece_id)[2:]] = piece_id
+        suffixes = {self._read_piece(number)[2:]: number for number in self._sorted_ids[first:end]}
         if not suffixes:  # not cached: texts can have any number of such pairs
             return _NO_GROUP
         if self._cached_pieces > _MAX_CACHED_PIECES:
