@@ -53,14 +53,17 @@ class Spaces:
     def of_meta(cls, rows: Iterable[tuple[Any, ...]]) -> "Spaces":
         """Return the sets that rows of ``meta`` describe, names and values."""
         meta = {str(name): str(value) for name, value in rows}
-        numbers = {name: int(value) for name, value in meta.items() if name.endswith(("_dims", "_space"))}
+
+        def number(name: str) -> int | None:
+            return int(meta[name]) if name in meta else None
+
         return cls(
             name=meta.get("embedder_name"),
-            dims=numbers.get("embedder_dims"),
-            number=numbers.get("embedder_space", 0),
+            dims=number("embedder_dims"),
+            number=number("embedder_space") or 0,
             next_name=meta.get("next_embedder_name"),
-            next_dims=numbers.get("next_embedder_dims"),
-            next_number=numbers.get("next_embedder_space"),
+            next_dims=number("next_embedder_dims"),
+            next_number=number("next_embedder_space"),
         )
 
     @property
