@@ -1,7 +1,6 @@
 """Builds a memory from a URL and settings: the only place that picks concrete parts."""
 
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -121,10 +120,11 @@ class _Opening:
         try:
             if self.check:
                 backend.vectors.claim(cached.name)
-            parts = self._build(backend, cached, reranker, llm, partial(_close, own_embedder, own_llm))
+            parts = self._build(backend, cached, reranker, llm)
         except BaseException:
             backend.store.close()
             raise
+        parts = replace(parts, on_close=partial(_close, own_embedder, own_llm))
         if self.background and self.check:
             if isinstance(cached.inner, E5Embedder):
                 cached.inner.load_in_background()
@@ -133,12 +133,7 @@ class _Opening:
         return parts
 
     def _build(
-        self,
-        backend: Backend,
-        embedder: CachedEmbedder,
-        reranker: Reranker | None,
-        llm: LLM | None,
-        on_close: Callable[[], None],
+        self, backend: Backend, embedder: CachedEmbedder, reranker: Reranker | None, llm: LLM | None
     ) -> Parts:
         settings, clock, store = self.settings, self.clock, backend.store
         counter, upkeep, monitor = counter_for(settings.model), None, None
@@ -161,7 +156,6 @@ class _Opening:
             counter=counter,
             settings=settings,
             clock=clock,
-            on_close=on_close,
         )
 
     def _summaries(self, store: Store, llm: LLM | None, counter: TokenCounter) -> SummaryUpdater:
