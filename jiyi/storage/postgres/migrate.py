@@ -81,10 +81,9 @@ def inspect_database(raw: Raw, place: str) -> DatabaseInfo:
 def _check_vector(place: str, installed: str | None, available: str | None) -> None:
     oldest = ".".join(map(str, _OLDEST_VECTOR))
     if installed is None and available is None:
-        raise StorageError(
-            f"{place}: the server lacks the extension vector; install pgvector {oldest} or later there, "
-            "such as the package postgresql-18-pgvector or the image pgvector/pgvector:pg18"
-        )
+        advice = f"install pgvector {oldest} or later there, such as the package postgresql-18-pgvector"
+        image = "the image pgvector/pgvector:pg18"
+        raise StorageError(f"{place}: the server lacks the extension vector; {advice} or {image}")
     version = installed or available or ""
     if tuple(int(number) for number in re.findall(r"\d+", version)[:2]) < _OLDEST_VECTOR:
         advice = "install a newer pgvector on the server, then as a superuser: ALTER EXTENSION vector UPDATE"

@@ -194,10 +194,9 @@ class _Copy:
                 self._report("vectors", len(page.records))
 
     def _mismatch(self, scope: Scope, what: str) -> CopyMismatch:
-        return CopyMismatch(
-            f"{self._target.database.place} does not hold what {self._source.database.place} holds of user "
-            f"{scope.user_id!r}: {what}; copy into a fresh place while nobody writes"
-        )
+        source, target = self._source.database.place, self._target.database.place
+        problem = f"{target} does not hold what {source} holds of user {scope.user_id!r}: {what}"
+        return CopyMismatch(f"{problem}; copy into a fresh place while nobody writes")
 
 
 def _bind(source: Backend, target: Backend) -> str | None:
