@@ -187,10 +187,9 @@ def _is_in_chroma(database: Database) -> bool:
 
 def _write_binding(database: Database) -> str:
     if getattr(database, "citus", False):
-        problem = (
-            f"{database.place} is spread over machines by Citus, where Chroma cannot be told of deletions"
-        )
-        raise StorageError(f"{problem}; leave vector_index as it is: pgvector searches there")
+        problem = "is spread over machines by Citus, where Chroma cannot be told of deletions"
+        advice = "leave vector_index as it is: pgvector searches there"
+        raise StorageError(f"{database.place} {problem}; {advice}")
     with database.write() as db:
         owner = db.first("get_meta", {"name": _OWNER})
         if owner is not None:  # another process was quicker
