@@ -134,19 +134,13 @@ class RecordMaker:
             confidence = _DEFAULT_CONFIDENCE
         subject, predicate, value = map(str, triple)
         text = value if category == "note" and predicate == "note" else ""
-        told = {
-            "subject": subject,
-            "predicate": predicate,
-            "object": value,
-            "text": text,
-            "category": category,
-        }
+        told = {"subject": subject, "predicate": predicate, "object": value, "category": category}
         created_at, valid_from, valid_to = self.date(date) or utc_now(), self.date(begins), self.date(ends)
         dates = {"created_at": created_at, "valid_from": valid_from, "valid_to": valid_to}
         status = "expired" if valid_to and valid_to <= utc_now() else "active"
         source = {"speaker": speaker, "method": "said", "confidence": float(confidence), "status": status}
         metadata, fields = self._labels(origin, **(labels or {})), {**told, **dates, **source}
-        return self._attempt(where, Fact, id=self._id(id, where), metadata=metadata, **fields)
+        return self._attempt(where, Fact, id=self._id(id, where), text=text, metadata=metadata, **fields)
 
     def _attempt(self, where: str, make: Callable[..., Record], **fields: Any) -> Entry:
         """Return the record that a function makes, a rejection if it cannot be one."""

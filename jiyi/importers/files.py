@@ -100,14 +100,15 @@ def _refusal_reason(info: zipfile.ZipInfo) -> str | None:
 def iter_json_values(files: Files, name: str) -> Iterator[tuple[str, Any]]:
     """Yield the place and value of each element of a JSON array, or of each value in a file.
 
-    Only one is in memory at a time. If the file is cut off or broken, the last is a `Rejected`.
+    Only one is in memory at a time. A broken one of JSON lines is a `Rejected`, and so is the rest of a list.
     """
     with files.open(name) as raw, TextIOWrapper(raw, encoding="utf-8-sig") as file:
         count, where = 0, name
         try:
             for value in _read_values(file):
                 where = f"{name} [{count}]"
-                yield where, value
+                is_broken = isinstance(value, json.JSONDecodeError)
+                yield where, Rejected(where=where, reason=f"not JSON: {value.msg}") if is_broken else value
                 count += 1
         except UnicodeDecodeError as error:
             if not count:
@@ -120,7 +121,7 @@ def iter_json_values(files: Files, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _read_values(file: TextIO) -> Iterator[Any]:
-    """Yield the elements of a JSON array, or else the values of a file, which is read in chunks."""
+    """Yield the elements of a JSON array, or the values of a file: for a broken line its error."""
     decode, separators = json.JSONDecoder().raw_decode, _BLANKS
     text, at, ended = "", 0, False
     is_array: bool | None = None  # not known before the first character
@@ -141,7 +142,12 @@ def _read_values(file: TextIO) -> Iterator[Any]:
             except json.JSONDecodeError as error:
                 is_incomplete = error.msg.startswith("Unterminated") or error.pos >= len(text) - _END_CHARS
                 if ended or not is_incomplete:
-                    raise
+                    if not is_array and (line := text.find("\n{", at)) >= 0:
+                        yield error
+                        at = line
+                        continue
+                    if ended or is_array:
+                        raise
             else:
                 if ended or end < len(text) or isinstance(value, dict | list | str):
                     yield value

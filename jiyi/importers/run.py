@@ -163,8 +163,8 @@ def _has(value: object, *names: str) -> bool:
 
 
 def _is_mem0(value: object) -> bool:
-    first = as_list(as_dict(value).get("results") or as_dict(value).get("memories")) or [value]
-    return _has(first[0], "id", "memory") or _has(first[0], "id", "data", "hash")
+    rows = as_list(as_dict(value).get("results") or as_dict(value).get("memories")) or [value]
+    return any(_has(row, "id", "memory") or _has(row, "id", "data", "hash") for row in rows[:_MAX_SAMPLES])
 
 
 def _is_graph(value: object) -> bool:

@@ -76,6 +76,22 @@ def test_a_cut_list_gives_what_came_before(memory, tmp_path):
     assert (done.added, len(done.rejected)) == (7, 1)
 
 
+@pytest.mark.parametrize("name", ["claude_code.jsonl", "server_memory.jsonl"])
+def test_a_broken_line_costs_only_itself(users, tmp_path, name):
+    first, *rest = (SAMPLES / name).read_bytes().splitlines()
+    for torn in (first[:-9], b'{"type": ', b"no JSON"):
+        (tmp_path / name).write_bytes(b"\n".join([first, torn, *rest]))
+        done = users.import_(tmp_path / name, user_id=f"{torn!r} {name}")
+        counts = [done.counts.get(kind, 0) for kind in ("message", "knowledge", "fact", "item")]
+        assert (counts, len(done.rejected)) == (EXPECTED[name][:-1], 1), torn
+
+
+def test_a_page_of_mem0_is_known_by_any_of_its_memories(memory, tmp_path):
+    page = {"results": [{"id": "a"}, 5, {"id": "b", "memory": "tea"}]}
+    (tmp_path / "page.json").write_text(json.dumps(page))
+    assert memory.import_(tmp_path / "page.json").added == 1
+
+
 def test_of_several_users_only_the_one_asked_for(memory, tmp_path):
     both = [{"id": name, "memory": f"I am {name}", "user_id": name} for name in ("ana", "bob")]
     (tmp_path / "all.json").write_text(json.dumps({"results": both}))
