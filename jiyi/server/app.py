@@ -73,7 +73,8 @@ def _answer_refusal(scope: Scope, error: JiyiError) -> Response:
     caller = scope["state"].get("caller")
     text = shown_text(str(error), caller.tenant if caller else "")
     if scope["path"].startswith(OPENAI):
-        return openai_failure(problem_of(error)["status"], text, type(error).__name__)
+        problem = problem_of(error)
+        return openai_failure(problem["status"], text, problem["type"].rpartition("#")[2])
     if scope["path"].startswith(mem0.PREFIX):
         return mem0.refusal(error, text)
     return problem_response(error, text)

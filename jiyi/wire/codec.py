@@ -164,7 +164,7 @@ def problem_of(error: JiyiError, detail: str | None = None) -> dict[str, Any]:
 
     ``title`` says what its class means, ``status`` is that of HTTP.
     """
-    cls = type(error)
+    cls = next(c for c in type(error).__mro__ if c.__name__ in errors.__all__)  # what is public of it
     statuses = _load_statuses()
     status = next((statuses[c.__name__] for c in cls.__mro__ if c.__name__ in statuses), 500)
     members = {member: getattr(error, name) for name, member in _MEMBER_NAMES.items() if hasattr(error, name)}

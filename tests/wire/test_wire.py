@@ -15,6 +15,7 @@ from jiyi import errors, wire
 from jiyi.errors import BadMessage, BadScope
 from jiyi.manager import MemoryManager
 from jiyi.records import Message, Scope
+from jiyi.storage.postgres.errors import ConnectionLost
 
 # Made of others, or of files.
 HERE = {"close", "import_", "export", "pop_message", "search_episodes", "search_knowledge"}
@@ -111,6 +112,12 @@ def test_errors_keep_their_class(name):
     assert type(back) is of
     assert str(back) == "why"
     assert vars(back) == vars(error)
+
+
+def test_an_error_within_the_package_travels_as_the_one_that_is_documented():
+    problem = wire.problem_of(ConnectionLost("gone"))
+    assert (problem["type"], problem["status"]) == ("/errors#DatabaseUnreachable", 503)
+    assert type(wire.error_of(problem)) is errors.DatabaseUnreachable
 
 
 def test_the_tables_name_what_there_is():
