@@ -77,7 +77,7 @@ def serve(db: Db = DEFAULT_DB, host: str = "127.0.0.1", port: int = 8710, quiet:
 @json_command
 def _create(
     db: Db = DEFAULT_DB,
-    tenant: str = "",
+    tenant: str | None = None,
     scopes: str = "read,write,forget",
     user: str | None = None,
     expires: str | None = None,

@@ -140,22 +140,23 @@ class Keys:
 
     def create(
         self,
-        tenant: str,
+        tenant: str | None,
         access: Collection[str],
         *,
         user: str | None = None,
         expires_in: timedelta | None = None,
     ) -> tuple[Key, str]:
         """Make a key and return its record, and the key itself, which is not stored."""
+        tenant = "" if tenant is None else check_tenant(tenant)  # "" may be a variable that is not set
         if tenant and "admin" in access:
             raise InputError("admin concerns the whole database: a key of a tenant cannot have it")
         if user is not None:
-            stored_user(check_tenant(tenant), Scope(user_id=user).user_id)
+            stored_user(tenant, Scope(user_id=user).user_id)
         if expires_in is not None and expires_in <= timedelta(0):
             raise InputError("a key expires after it is made; give a time such as 90d")
         name = "".join(secrets.choice(_ALPHABET) for _ in range(10))
         secret = f"jiyi_{name}_{secrets.token_urlsafe(32)}"
-        caller = Caller(key=name, tenant=check_tenant(tenant), access=parse_access(access), user=user)
+        caller = Caller(key=name, tenant=tenant, access=parse_access(access), user=user)
         now, digest = self._clock(), _hash_secret(secret)
         expires_at = None if expires_in is None else now + expires_in
         key = Key(name=name, digest=digest, caller=caller, created_at=now, expires_at=expires_at)
@@ -183,7 +184,7 @@ class Keys:
             raise InputError(f"the key {name} is {reason}; make a new one with: jiyi keys create")
         lifetime = None if old.expires_at is None else old.expires_at - old.created_at
         caller = old.caller
-        created = self.create(caller.tenant, caller.access, user=caller.user, expires_in=lifetime)
+        created = self.create(caller.tenant or None, caller.access, user=caller.user, expires_in=lifetime)
         self._store(replace(old, revoked_at=now + keep))
         return created
 
@@ -209,7 +210,7 @@ class Keys:
         if not self.needed():
             return LOCAL_CALLER
         if secret is None:
-            raise Unauthorized("send an API key: Authorization: Bearer jiyi_…")
+            raise Unauthorized("send an API key: Authorization: Bearer jiyi_…; /openai/v1 takes X-Jiyi-Key")
         parts = _SECRET.fullmatch(secret)
         key = None if parts is None else self._look_up(parts[1])
         matches = hmac.compare_digest(_hash_secret(secret), _NO_DIGEST if key is None else key.digest)

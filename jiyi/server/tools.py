@@ -54,7 +54,7 @@ def issuer_of(settings: Settings) -> "Issuer | None":
         parts = urlsplit(url)
         if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
             raise SettingsError(f"{name} must begin with https: whoever is on the way could make tokens")
-    return Issuer(*urls.values(), tenant=check_tenant(settings.oauth_tenant))
+    return Issuer(*urls.values(), tenant=settings.oauth_tenant and check_tenant(settings.oauth_tenant))
 
 
 class Issuer:

@@ -124,8 +124,8 @@ _TENANT_PREFIX = re.compile(rf"\A{_TENANT_NAME}//")
 
 
 def check_tenant(name: str) -> str:
-    """Return the name of a tenant, "" for none; BadScope: it cannot be one."""
-    if name and not re.fullmatch(_TENANT_NAME, name):
+    """Return the name of a tenant; BadScope: it cannot be one."""
+    if not re.fullmatch(_TENANT_NAME, name):
         raise BadScope(f"the tenant {name[:80]!r} is not 1 to 63 lower-case letters, digits and hyphens")
     return name
 

@@ -32,7 +32,7 @@ class Running:
         headers = {}
         if tenant is not None:
             scopes = options.pop("scopes", ("read", "write", "forget"))
-            headers["authorization"] = f"Bearer {self.keys.create(tenant, scopes, **options)[1]}"
+            headers["authorization"] = f"Bearer {self.keys.create(tenant or None, scopes, **options)[1]}"
         self.clients.append(httpx.Client(base_url=self.url, headers=headers, timeout=60))
         return self.clients[-1]
 

@@ -53,6 +53,10 @@ def test_only_the_hash_of_a_key_is_kept(keys, ledger):
     assert keys.list("other") == []
 
 
+def test_a_key_without_a_tenant_is_renewed_as_one(keys):
+    assert keys.rotate(keys.create(None, ["admin"])[0].name)[0].caller.tenant == ""
+
+
 def test_until_a_key_is_made_any_will_do_and_then_none_is_not_enough(keys, ledger, clock):
     assert keys.caller("m0-anything") == keys.caller("jiyi_aaaaaaaaaa_" + "b" * 43) == LOCAL_CALLER
     keys.create("acme", ["read"])
