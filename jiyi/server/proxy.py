@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import httpx
 from anyio import CapacityLimiter, to_thread
@@ -241,7 +241,7 @@ class Proxy:
 
         return _Prepared(
             content=form.with_recalled(body, recalled.text) if recalled.text else content,
-            headers={**_make_memory_headers(recalled), "X-Jiyi-Session": _clean_header(owner.session_id)},
+            headers={**_make_memory_headers(recalled), "X-Jiyi-Session": quote(owner.session_id, safe=":/")},
             ended=partial(self._start_saving, owner, keep) if may_keep else None,
         )
 
@@ -251,11 +251,11 @@ class Proxy:
         default = None if caller.tenant else self._served.settings.user_id
         user = caller.user or body.get("user", default)
         if user is None:
-            ways = "send `user` in the body, a key that is for one user, or X-Jiyi-Memory: off"
-            raise ScopeMissing(f"whose memory? {ways}")
+            raise ScopeMissing("whose memory? send `user` in the body, a user's key or X-Jiyi-Memory: off")
         conversation = body.get("conversation")
         conversation = conversation.get("id") if isinstance(conversation, dict) else conversation
-        requested = request.headers.get("x-jiyi-session", "").encode("latin-1").decode("utf-8", "replace")
+        named = request.headers.get("x-jiyi-session", "").encode("latin-1")
+        requested = unquote(named.decode("utf-8", "replace"))
         session = requested or (f"openai:{conversation}" if conversation else session)
         owner = Owner(self._served.memory_of(caller.tenant), caller.stored_user(user), session)
         return owner, "write" in caller.access
@@ -362,12 +362,9 @@ def _make_memory_headers(recalled: Recalled) -> dict[str, str]:
     if recalled.nothing_relevant is not None:
         headers["X-Jiyi-Nothing-Relevant"] = f"{recalled.nothing_relevant:.3f}"
     if recalled.notes:
-        headers["X-Jiyi-Notes"] = _clean_header("; ".join(recalled.notes))[:_MAX_NOTES_LENGTH]
+        words = "; ".join(recalled.notes).encode("ascii", "replace").decode().split()
+        headers["X-Jiyi-Notes"] = " ".join(words)[:_MAX_NOTES_LENGTH]
     return headers
-
-
-def _clean_header(text: str) -> str:
-    return " ".join(text.encode("ascii", "replace").decode().split())
 
 
 def _select_own_headers(headers: Mapping[str, str]) -> dict[str, str]:

@@ -111,10 +111,11 @@ def test_a_stream_is_passed_on_byte_for_byte_and_kept(proxy, upstream):
     told.body = b": thinking\n\n" + told.body + b'data: {"choices": []}\r\n\r\n'
     upstream.replies = [told]
     proxied = proxy(upstream.url)
-    got = proxied.post(ask(stream=True), Session="s-1")
+    got = proxied.post(ask(stream=True), Session="%E5%91%A8%E4%B8%80")
+    assert got.headers["x-jiyi-session"] == "%E5%91%A8%E4%B8%80"
     assert (got.content, got.headers["content-type"]) == (told.body, "text/event-stream")
     assert proxied.stored(2) == [ASK, '你好, wörld\nf {"a":']
-    assert [session.id for session in proxied.memory.sessions(user_id="ana")] == ["s-1"]
+    assert [session.id for session in proxied.memory.sessions(user_id="ana")] == ["周一"]
 
 
 def test_tool_calls_go_round_untouched(proxy, upstream):
