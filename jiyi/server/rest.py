@@ -175,7 +175,7 @@ def _make_response(request: Request, route: Route, content: bytes) -> Response:
     headers = {}
     if route.verb in VERSIONED:
         headers["etag"] = _make_etag(json.loads(content))
-        if request.headers.get("if-none-match") == headers["etag"] and route.method == "GET":
+        if headers["etag"] in request.headers.get("if-none-match", "") and route.method == "GET":
             return Response(status_code=304, headers=headers)
     return Response(content, 200, headers, "application/json")
 

@@ -89,7 +89,8 @@ def test_a_failed_request_leaves_nothing_for_its_key(server):
 def test_a_record_has_an_etag(client):
     id_ = say(client).json()["id"]
     first = client.get(f"/v1/records/{id_}?user_id=ana")
-    same = client.get(f"/v1/records/{id_}?user_id=ana", headers={"if-none-match": first.headers["etag"]})
+    known = f'W/{first.headers["etag"]}, "other"'  # as a proxy that compresses makes it
+    same = client.get(f"/v1/records/{id_}?user_id=ana", headers={"if-none-match": known})
     assert (same.status_code, same.content) == (304, b"")
     client.post("/v1/pin", json={"user_id": "ana", "ids": id_})
     assert client.get(f"/v1/records/{id_}?user_id=ana").headers["etag"] != first.headers["etag"]
