@@ -129,8 +129,7 @@ class AsyncConnections:
 
     async def fetch(self, request: Request) -> "httpx.Response":
         """Send a request once; `httpx.HTTPError`: there is no complete response."""
-        parts = request.to_httpx(self.endpoint, _read_chunks_async)
-        async with self._client().stream(**parts) as response:
+        async with self._client().stream(**request.to_httpx(self.endpoint, _read_chunks_async)) as response:
             if request.sink is None or not _is_of_jiyi(response):
                 await response.aread()
             else:

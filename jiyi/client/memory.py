@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import is_dataclass
 from datetime import datetime
 from functools import wraps
-from os import PathLike, fspath
 from typing import Any, cast
 from urllib.parse import quote
 from uuid import uuid4
@@ -15,14 +14,15 @@ from jiyi.async_manager import AsyncMemoryManager
 from jiyi.client.calls import AsyncConnections, Connections, Request, decode, run_job, send
 from jiyi.clock import read_moment
 from jiyi.endpoint import Endpoint
-from jiyi.errors import BadMessage, BadQuery, BadScope, InputError, WrongState
+from jiyi.errors import BadMessage, BadQuery, BadScope, ImportFailed, InputError, WrongState
 from jiyi.importers.run import is_remote_source
 from jiyi.manager import MemoryManager
 from jiyi.records import Kind, Message, as_mapping, check_metadata
 from jiyi.records.checks import copy_json
 from jiyi.settings import load_settings
 from jiyi.storage import ExportReceipt, ImportReceipt
-from jiyi.storage.transfer.files import atomic_file, path_to_read, unreadable
+from jiyi.storage.rows import dump_json
+from jiyi.storage.transfer.files import atomic_file, refuse_device, unreadable
 from jiyi.text import counter_for
 from jiyi.verbs.base import Parts
 from jiyi.verbs.checks import as_path, guard_arguments
@@ -80,7 +80,10 @@ async def _import(connections: _AnyConnections, _: str, arguments: dict[str, Any
     """Call `MemoryManager.import_`: the file is uploaded and imported by a job."""
     if is_remote_source(source := arguments.pop("path")):
         raise InputError("a memory on a server imports files only: run this where the memory is")
-    path, progress = path_to_read(as_path(source)), arguments.pop("progress", None)
+    path, progress = as_path(source), arguments.pop("progress", None)
+    refuse_device(path)
+    if path.is_dir():
+        raise ImportFailed(f"{path} cannot be read: it is a folder, and a server imports files; zip it")
     # Messages without a session get the name of the file, which is another one on the server.
     query = {"session_id": path.stem, **_to_query(arguments), "name": path.name}
     headers = {"content-type": "application/octet-stream"}
@@ -122,8 +125,7 @@ class RemoteMemory(MemoryManager):
         given = {n: v for n, v in bound.items() if n != "self" and v is not parameters[n].default}
         owner = {name: id_ for name, id_ in self._owner.items() if id_ is not None and name in parameters}
         arguments = {n: _CONVERT[n](v) if n in _CONVERT else v for n, v in (owner | given).items()}
-        call: Callable[..., Coroutine[Any, Any, Any]] = _FILE_VERBS.get(verb) or _call_verb
-        return await call(connections, verb, arguments)
+        return await (_FILE_VERBS.get(verb) or _call_verb)(connections, verb, arguments)
 
     @property
     def parts(self) -> Parts:
@@ -193,6 +195,9 @@ _CONVERT: Mapping[str, Callable[[Any], Any]] = {  # so that their errors are tho
     "scratch": lambda messages: [_prepare_message(message) for message in messages],
     "created_at": read_moment,
     "metadata": check_metadata,
+    "items": lambda items: [{**item, "value": copy_json(item.get("value"), "value")} for item in items],
+    "value": lambda value: copy_json(value, "value"),
+    **dict.fromkeys(("context", "args"), lambda value: json.loads(dump_json(value))),
 }
 
 
@@ -235,14 +240,10 @@ def _json_default(value: Any) -> Any:
     """Convert a value that JSON cannot represent into one that it can."""
     if isinstance(value, datetime):
         return value.isoformat()
-    if isinstance(value, PathLike):
-        return fspath(value)
-    if isinstance(value, Mapping):
-        return dict(value)
+    if isinstance(value, Mapping) or callable(getattr(value, "model_dump", None)):
+        return dict(as_mapping(value))
     if is_dataclass(value) and not isinstance(value, type):
         return adapter(type(value)).dump_python(value, mode="json")
-    if callable(getattr(value, "model_dump", None)):
-        return as_mapping(value)
     if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray):
         return list(value)
     raise InputError(f"a value of type {type(value).__name__} cannot be written as JSON")

@@ -4,6 +4,8 @@ import asyncio
 import inspect
 import json
 import os
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from http_server import serving
@@ -86,8 +88,11 @@ def test_odd_ids_arrive_as_they_are(memory, session):
 def test_code_cannot_travel(memory):
     for given in ({"compress": PruneTokens(0.5)}, {"policy": jiyi.SlidingWindow(2)}):
         refused(errors.InputError, "code, and cannot travel", memory.build_context, "s", "x", 500, **given)
-    with pytest.raises(errors.InputError, match="object cannot be written as JSON"):
-        memory.start_task("s", "x", context={"a": object()})
+    for odd in (object(), {1}, memory.zone, Path("x"), datetime.now(UTC)):  # none becomes text on the way
+        refused(errors.InputError, "stored as JSON", memory.start_task, "s", "x", context={"a": odd})
+        refused(errors.InputError, "value.a is .*no JSON", memory.put_item, "n", "k", {"a": odd})
+        item = {"namespace": "n", "key": "k", "value": odd}
+        refused(errors.InputError, "no JSON", memory.put_items, [item])
     with pytest.raises(errors.WrongState, match="on the server"):
         memory.parts  # noqa: B018
     refused(TypeError, "limt", memory.search, "x", limt=3)
@@ -111,8 +116,10 @@ def test_files_go_out_whole_and_come_in_once(memory, tmp_path, url, keys):
         with pytest.raises(error):
             memory.export(file, **wrong)
     refused(errors.StorageError, "is a folder", memory.export, tmp_path)
-    for missing in (tmp_path / "none.jsonl", tmp_path):
-        refused(errors.ImportFailed, "cannot be read", memory.import_, missing)
+    for missing, why in ((tmp_path / "none.jsonl", ""), (tmp_path, ": it is a folder.*zip it")):
+        refused(errors.ImportFailed, f"cannot be read{why}", memory.import_, missing)
+    database = Path(__file__).parents[1] / "importers" / "samples" / "openai_agents.sqlite"
+    assert memory.import_(database).counts["message"] == 5
     assert sorted(os.listdir(tmp_path))[:2] == ["ana.jsonl", "ana.md"]
     assert not [name for name in os.listdir(tmp_path) if name.endswith(".part")]
 
