@@ -191,3 +191,9 @@ def test_the_server_brings_few_packages(wanted, most):
     names = sorted(brought(wanted))
     assert "uvicorn" in names
     assert len(names) <= most, names
+
+
+@pytest.mark.parametrize("page", ["rest.md", "zh/rest.md"])
+def test_the_page_lists_all_routes(page):
+    lines = (DOCS / page).read_text("utf-8").splitlines()
+    assert {f"{route.method:7}{route.path:39}{route.verb}" for route in ROUTES} <= set(lines)
