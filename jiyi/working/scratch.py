@@ -94,8 +94,7 @@ class Scratch:
 
     def _add(self, message: Message) -> None:
         if self._open_calls:
-            problem = f"the calls {', '.join(self._open_calls)} have no result yet"
-            raise InputError(f"{problem}; observe() them first")
+            raise InputError(f"{', '.join(self._open_calls)} have no result yet; observe() them first")
         self._messages.append(message)
 
 

@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import Any, cast, get_args
 
 from jiyi.clock import Clock, utc_now
+from jiyi.compression import ToolOutput
 from jiyi.errors import InputError, NotFound, WrongState
 from jiyi.prompts import wording
-from jiyi.records import Block, Kind, Query, Record, Scope
+from jiyi.records import Block, Kind, Message, Query, Record, Scope
 from jiyi.records.checks import check_choice
 from jiyi.records.experience import Episode, Outcome, Step, StepStatus, Task, TriggerType
 from jiyi.storage.store import Store
@@ -20,6 +21,7 @@ __all__ = ["WorkingMemory", "task_block"]
 
 _MAX_NOTE_LENGTH = 160  # characters of a result or of a note
 _MAX_CONTEXT_LENGTH = 800  # characters of all notes together, and of the summary
+_MAX_FAILURE_TOKENS = 120  # of the result of the newest failed step: its errors tell what to do next
 
 _ENDED = ("completed", "failed")
 
@@ -35,9 +37,14 @@ def task_block(task: Task, counter: TokenCounter, language: str) -> Block:
         "summary": clip(_one_line(task.summary or ""), _MAX_CONTEXT_LENGTH),
     }
     lines = [f"{words[name]}{words['is']}{text}" for name, text in shown.items() if text]
+    failed = [step.id for step in task.steps if step.status == "failed"][-1:]
     for number, step in enumerate(task.steps, 1):
-        result = f" -> {clip(_one_line(step.result), _MAX_NOTE_LENGTH)}" if step.result else ""
-        lines.append(f"{number}. [{words[step.status]}] {step.description}{result}")
+        short = clip(_one_line(step.result or ""), _MAX_NOTE_LENGTH)
+        if step.id in failed and short.endswith("…"):
+            output = Message(role="tool", content=step.result, id=step.id)
+            made = ToolOutput(counter=counter, max_tokens=_MAX_FAILURE_TOKENS)(output)
+            short = " | ".join(filter(None, map(_one_line, made.text.splitlines())))
+        lines.append(f"{number}. [{words[step.status]}] {step.description}{' -> ' * bool(short)}{short}")
     if (current := task.current_step) is not None:
         lines.append(f"{words['now']}{words['is']}{current.description}")
     text = "\n".join(lines)
@@ -53,12 +60,9 @@ def task_block(task: Task, counter: TokenCounter, language: str) -> Block:
 
 
 def _format_context(context: Mapping[str, Any], words: Mapping[str, str]) -> str:
-    notes = []
-    for name, value in context.items():
-        if not name.startswith("_"):
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            notes.append(f"{_one_line(name)}{words['is']}{clip(_one_line(text), _MAX_NOTE_LENGTH)}")
-    return words["and"].join(notes)
+    texts = {k: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for k, v in context.items()}
+    notes = {_one_line(k): clip(_one_line(v), _MAX_NOTE_LENGTH) for k, v in texts.items() if k[:1] != "_"}
+    return words["and"].join(f"{name}{words['is']}{text}" for name, text in notes.items())
 
 
 def _one_line(text: str) -> str:
@@ -119,8 +123,7 @@ class WorkingMemory:
     def current(self, scope: Scope) -> Task | None:
         """Return the newest task in progress in this scope, usually one session's."""
         query = Query(scope=scope, kinds=("task",), status="in_progress", newest_first=True, limit=1)
-        found = self.store.find(query)
-        return cast("Task", found[0]) if found else None
+        return cast("Task | None", next(iter(self.store.find(query)), None))
 
     def update(
         self,
