@@ -7,7 +7,7 @@ from typing import cast
 
 from jiyi.clock import Clock, utc_now
 from jiyi.compression.summarize import Summarize
-from jiyi.errors import BadScope, InputError, LLMError, NotFound
+from jiyi.errors import BadScope, DatabaseLocked, DiskFull, InputError, LLMError, NotFound, StorageError
 from jiyi.records import MAX_LIMIT, Block, Message, Query, ReportStep, Scope, Summary
 from jiyi.short_term.policy import Candidates
 from jiyi.short_term.sessions import read_messages
@@ -145,7 +145,7 @@ class SummaryState:
     summary: Summary | None = None  # None if nothing was folded yet
     step: ReportStep | None = None  # what was folded just now, or since the last window
     notes: tuple[str, ...] = ()  # problems
-    error: LLMError | None = None  # why a model did not write it
+    error: LLMError | StorageError | None = None  # why it was not written or not stored
 
     def uncovered(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         """Return the messages to show in addition to the summary: later, system and pinned ones."""
@@ -296,9 +296,8 @@ class SummaryUpdater:
         """Fold, unless another process already did; a failure is in the notes."""
         try:
             latest = self.summaries.latest(scope)
-            if (latest.id if latest else None) != after:
-                return SummaryState()
-            return self._fold(scope, latest)
+            is_stale = (latest.id if latest else None) != after
+            return SummaryState() if is_stale else self._fold(scope, latest)
         except Exception as error:  # a summarizer of the user may raise anything
             return SummaryState(notes=(f"nothing was summarised: {error}",))
 
@@ -306,6 +305,7 @@ class SummaryUpdater:
         """Fold in pages; with ``extract`` the last page is not stored, and no model is asked."""
         count, before, notes, limit = 0, 0, list[str](), _PAGE_SIZE
         unsaved: Summary | None = None
+        failed: StorageError | None = None
         while True:
             upto = summary.upto_seq if summary else -1
             page = self.summaries.unfolded(scope, upto, limit=limit)
@@ -322,6 +322,10 @@ class SummaryUpdater:
                 except NotFound:
                     notes.append("what was being summarised changed meanwhile; the summary stays as it was")
                     break
+                except (DiskFull, DatabaseLocked) as error:  # a window needs only to read
+                    notes.append(f"the summary was not stored: {error}")
+                    unsaved, failed = _next_version(scope, summarized, summary), error
+                    break
                 count += len(summarized.covers)
                 before += sum(self.policy.counter.count(drop.message) for drop in folded.dropped)
                 summary, limit = stored, _PAGE_SIZE
@@ -333,11 +337,10 @@ class SummaryUpdater:
         step = None
         if count and summary:
             note = f"{summary.method}; version {summary.version} of the summary"
-            step = ReportStep(
-                what="summarised", items=count, tokens_before=before, tokens=summary.tokens, note=note
-            )
+            totals = {"items": count, "tokens_before": before, "tokens": summary.tokens}
+            step = ReportStep(what="summarised", note=note, **totals)
         unique = tuple(dict.fromkeys(notes))
-        return SummaryState(summary=unsaved or summary, step=step, notes=unique, error=folded.error)
+        return SummaryState(summary=unsaved or summary, step=step, notes=unique, error=failed or folded.error)
 
     def _has_uncovered(self, scope: Scope, state: SummaryState, shown: Sequence[Message]) -> bool:
         """Say whether messages are neither in the session's window nor in the summary."""

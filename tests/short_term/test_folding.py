@@ -7,6 +7,7 @@ from conversations import assistant, user
 from session_tools import SCOPE, save, talk_of
 
 from jiyi.compression.summarize import Summarize
+from jiyi.errors import DiskFull
 from jiyi.records import Message
 from jiyi.short_term import RunningSummary, ShortTermMemory
 from jiyi.short_term.summaries import Summaries, SummaryState, SummaryUpdater
@@ -103,3 +104,17 @@ def test_a_long_conversation_is_folded_in_pieces_none_of_them_skipped(store):
 def test_a_turn_longer_than_a_piece_is_folded_whole(store):
     save(store, user("go"), *(assistant(f"step {i}") for i in range(900)), *talk_of(5))
     assert folding(store).fold(SCOPE).summary.upto_seq == 900 + 4
+
+
+def test_a_full_disk_costs_no_window_its_summary(store, monkeypatch):
+    save(store, *talk_of(30))
+    update = folding(store)
+    with monkeypatch.context() as full:
+        full.setattr(store, "together", lambda *_, **__: (_ for _ in ()).throw(DiskFull("no space left")))
+        standing = update.fold_if_due(SCOPE, recent(store, 30), WIDE)
+        assert standing.notes == ("the summary was not stored: no space left",)
+        assert isinstance(update.fold(SCOPE).error, DiskFull), "who asks for it is told"
+    assert standing.summary.text
+    assert len(standing.uncovered(recent(store, 30))) == 6
+    assert update.current_state(SCOPE).summary is None
+    assert update.fold_if_due(SCOPE, recent(store, 30), WIDE).step.items == 54

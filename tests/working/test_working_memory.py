@@ -190,9 +190,9 @@ def test_long_context_is_clipped(memory):
 
 
 def test_the_newest_failure_shows_its_errors_and_how_to_open_the_whole(memory):
-    log = ["--- FAIL", *(f"tx {n}: got {n}" for n in range(200)), "panic: index out of range", "exit status 1"]
+    log = ["--- FAIL", *(f"tx {n}: got {n}" for n in range(200)), "panic: index out of range", "exit 1"]
     job = memory.start(ANA, "fix it")
-    first, last = (memory.add_step(ANA, job.id, "test", status="failed", result="\n".join(log)) for _ in "12")
+    _, last = (memory.add_step(ANA, job.id, "test", status="failed", result="\n".join(log)) for _ in "12")
     text = task_block(memory.get(ANA, job.id), counter_for(), "en").text.split("\n")
     assert text[-2].endswith("…"), "of an older failure, the beginning"
     assert "panic" not in text[-2]
