@@ -11,6 +11,7 @@ from jiyi.context.render import CONTEXT_SECTIONS, Prefix, SummaryPlace, render_w
 from jiyi.context.report import ReportBuilder
 from jiyi.context.retrieved import ContextMessage, WindowText
 from jiyi.errors import BudgetTooSmall, InputError
+from jiyi.llm.answers import encodable
 from jiyi.prompts import quote
 from jiyi.records import DOUBT, Block, Budget, Message, Section, Window
 from jiyi.short_term import Dropped, Kept, Policy, TokenBudget, atoms
@@ -193,8 +194,8 @@ class _Assembly:
             current=materials.current,
             language=context.language,
         )
-        sent = [m.to_openai() for m in messages]
-        return Window(messages=sent, markdown=markdown, report=report, blocks=context.blocks)
+        sent = encodable([m.to_openai() for m in messages])
+        return Window(messages=sent, markdown=encodable(markdown), report=report, blocks=context.blocks)
 
     def _too_small_error(self, pinned_tokens: int) -> BudgetTooSmall:
         available, excess = self.budget.max_input_tokens, pinned_tokens - self._available

@@ -220,7 +220,7 @@ def context_pieces(
     elsewhere: Set[tuple[str, str]] = frozenset(),
     always: bool = False,
 ) -> list[Piece]:
-    """Return the pieces of the context message; without blocks none, or with ``always`` the opening.
+    """Return the pieces of the context message; without blocks none, or with ``always`` date and doubt.
 
     Task, episodes and knowledge have their best at the edges; messages are ordered by time, in
     passages with one date each. A block's successor directly follows it unless it is shown
@@ -238,7 +238,8 @@ def context_pieces(
             if number:
                 pieces.append(("\n\n", None))
             pieces += _render_passage(group, shown, language, zone)
-    return [(opening, None), *pieces] if pieces or always else []
+    nothing_follows = opening.partition("\n")[2]  # so no line says that the following is data
+    return [(opening, None), *pieces] if pieces else [(nothing_follows, None)] * always
 
 
 def render_window(

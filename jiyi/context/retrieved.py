@@ -38,7 +38,7 @@ class WindowText:
         The text of the run is left out: what the window shows must not change during a run.
         """
         texts = [m.search_text for m in history] + ([prefix.summary.text] if prefix.summary else [])
-        lines = (_collapse_spaces(line) for text in texts for line in text.splitlines())
+        lines = (" ".join(line.split()) for text in texts for line in text.splitlines())
         profile = frozenset(block.text.strip(_MARKS) for block in prefix.profile)
         return cls(ids=frozenset(m.id for m in (*history, *run)), text="\n".join(lines), profile=profile)
 
@@ -88,11 +88,7 @@ class WindowText:
 @lru_cache(maxsize=4096)
 def _split_line(line: str) -> tuple[tuple[str, str], ...]:
     """Return the line and its sentences, each with its text to compare, or "" if it is too short."""
-    return tuple((s, "" if _is_too_short(s) else _collapse_spaces(s)) for s in (line, *sentences(line)))
-
-
-def _collapse_spaces(line: str) -> str:
-    return " ".join(line.split())
+    return tuple((s, "" if _is_too_short(s) else " ".join(s.split())) for s in (line, *sentences(line)))
 
 
 def _is_too_short(line: str) -> bool:

@@ -205,3 +205,9 @@ def test_the_best_blocks_go_in_and_the_rest_says_why_not():
     assert 0 < len(inside) < 20
     assert {i.reason for i in window.report.left_out} == {"no room in its share of the budget"}
     assert window.report.tokens > 140, "room is used"
+
+
+def test_half_of_a_surrogate_pair_is_stored_but_never_sent():
+    window = built(300, history=[user("half \ud83d")], current=user("\udfff?"), system=[system("s")])
+    assert window.messages[-2:] == [{"role": "user", "content": "half �"}, {"role": "user", "content": "�?"}]
+    assert "half �" in window.markdown
