@@ -1,8 +1,11 @@
 """Chooses what a window shows of what recall found, with the talk around it, and writes it as blocks."""
 
+import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any, cast
 
@@ -34,6 +37,8 @@ _NEIGHBOUR_WEIGHT, _DISTANCE_DECAY = 0.03, 0.95  # of the hit's: of the next mes
 _MIN_TALK_WEIGHT = math.exp(-8)  # of the best hit's: of a message that is only shown for the talk around
 _TALK_BLOCKS = 20  # times the tokens of a block, more than a window has, after which no talk is added
 
+_WIDE_TOKENS = 150  # up to which excerpts fill free room
+_FRAME_TOKENS, _LINE_TOKENS = 60, 8  # of opening and headings; of a message's mark
 _MAX_SUCCESSOR_TOKENS = 80  # of the successor shown below an outdated block
 _SUCCESSOR_KINDS: tuple[Kind, ...] = ("fact", "message")
 
@@ -82,6 +87,16 @@ class BlockWriter:
             **more,
         )
 
+    def widened(self, hits: Sequence[Hit], room: int) -> "BlockWriter":
+        """Return a writer with the most tokens of a block, up to 150, with which all fit into ``room``."""
+        room, left = room - _FRAME_TOKENS, len(hits)
+        for size in sorted(_LINE_TOKENS + self.counter.count_text(self._render(hit)) for hit in hits):
+            if size * left > room:
+                break
+            room, left = room - size, left - 1
+        fitting = room // left - _LINE_TOKENS if left else _WIDE_TOKENS
+        return replace(self, max_tokens=max(self.max_tokens, min(fitting, _WIDE_TOKENS)))
+
     def report_item(self, hit: Hit, reason: str) -> ReportItem:
         """Return the report's line about a hit that is left out."""
         text = self.secrecy(self._render(hit), *hit.wordings)
@@ -120,7 +135,7 @@ class BlockWriter:
         elif hit.kind == "knowledge":
             part = self._select_sentences(text, frozenset(terms))
         else:
-            part = excerpt(text, terms, max(self.max_tokens, 1), self.counter.count_text)
+            part = excerpt(_records_by_line(text), terms, max(self.max_tokens, 1), self.counter.count_text)
         left = self.counter.count_text(part)
         return part, left, f"{note}, {left} of {tokens} tokens" if note else ""
 
@@ -136,11 +151,9 @@ class BlockWriter:
             if cost <= room or not taken:
                 taken.append(place)
                 room -= cost
-        shown, last = [heading], -1
-        for place in [*sorted(taken), len(parts)]:
-            shown += [GAP] if place > last + 1 else []
-            shown += parts[place : place + 1]
-            last = place
+        shown = [heading]
+        for last, place in pairwise([-1, *sorted(taken), len(parts)]):
+            shown += [GAP] * (place > last + 1) + parts[place : place + 1]
         return "\n".join(shown)
 
     def _compress(self, text: str, compress: Compressor) -> tuple[str, str]:
@@ -149,6 +162,16 @@ class BlockWriter:
         if result.tokens > self.max_tokens:
             result = compress(text, max_tokens=max(self.max_tokens, 1), query=self.question)
         return (text, "") if result.tokens == result.tokens_before else (result.text, result.method)
+
+
+def _records_by_line(text: str) -> str:
+    """Return a JSON text with each record of its lists on a line of its own, other texts as they are."""
+    with suppress(ValueError, RecursionError):
+        value = json.loads(text if text.lstrip()[:1] in ("{", "[") else "")
+        lists = (value if isinstance(value, dict) else {"": value}).items()
+        rows = [(name, row) for name, of in lists for row in (of if isinstance(of, list) else [of])]
+        return "\n".join(f"{name} {json.dumps(row, ensure_ascii=False)}".lstrip() for name, row in rows)
+    return text
 
 
 def _fact_text(fact: Fact) -> str:
@@ -172,12 +195,10 @@ def _speaker(hit: Hit) -> str:
 def _length_penalty(tokens: int) -> float:
     """Return what a message's score loses: half the logarithm of its tokens relative to a typical message.
 
-    Two messages of half the length fit in the same space; Dantzig's rule for knapsacks would subtract
-    all of the logarithm, which leaves only short ones. Tool outputs lose nothing: no shorter messages
-    could replace them.
+    All of it, by Dantzig's rule for knapsacks, leaves only short ones. Tool outputs lose nothing: no shorter
+    messages could replace them.
     """
-    typical = _HEADING_TOKENS + _TYPICAL_MESSAGE_TOKENS
-    return 0.5 * math.log((_HEADING_TOKENS + tokens) / (_HEADING_TOKENS + typical))
+    return 0.5 * math.log((_HEADING_TOKENS + tokens) / (2 * _HEADING_TOKENS + _TYPICAL_MESSAGE_TOKENS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,20 +220,21 @@ def recall_blocks(
     floor: float = 0.0,
     before: Collection[str] = (),
     most: Mapping[Kind, int] = RECALLED,
+    room: int = 0,
 ) -> Recalled:
     """Search for ``query.text`` and return blocks for a window.
 
     ``query`` has scope and question; kinds and limits are those of ``most``. Left out are the record
     ``without``, such as the question's own, and hits that help with less probability than ``floor``, see
     `relevant`, except for the messages ``before`` the question ("and now?"). Secrets are shown only if the
-    question asks for them; see `jiyi.text.Secrecy`. A greeting or thanks asks for nothing.
+    question asks for them; see `jiyi.text.Secrecy`. A greeting or thanks asks for nothing. Excerpts fill
+    ``room``, the tokens that are free for blocks.
     """
     signs = traits(query.text)
     if not query.text.strip() or (Trait.GREETING in signs and Trait.QUESTION not in signs):
         return Recalled()
     snapshot = recall.store.snapshot(query.scope.user_id)
-    others = replace(query, without=(without,)) if without else query
-    found = recall.search(others, most, snapshot=snapshot)
+    found = recall.search(replace(query, without=(without,)) if without else query, most, snapshot=snapshot)
     chances = zip(found, relevant(found, query.text), strict=True)
     possible = [(hit, 1.0 if hit.id in before else p) for hit, p in chances if _may_be_shown(hit.record)]
     hits = _drop_repeated_facts([hit for hit, p in possible if p >= floor])
@@ -225,18 +247,19 @@ def recall_blocks(
     shown_ids = {hit.id for _, hit in shown}
     successors = _find_successors(found, shown_ids, recall.store, query)
     texts = ("\n".join(hit.wordings) for hit in [*(hit for _, hit in shown), *successors.values()])
+    talk_room, write = _TALK_BLOCKS * write.max_tokens, write.widened([hit for _, hit in shown], room)
     write = replace(write, secrecy=Secrecy(query.text, texts, write.language))
     write_short = replace(write, max_tokens=min(write.max_tokens, _MAX_SUCCESSOR_TOKENS), compress=None)
-    blocks, room = list[Block](), _TALK_BLOCKS * write.max_tokens
+    blocks: list[Block] = []
     for score, hit in shown:
-        if room > 0 or hit.id in hit_ids:
+        if talk_room > 0 or hit.id in hit_ids:
             mark: dict[str, Any] = {}
             if successor := successors.get(hit.id):
                 # It is known for a fact but judged for a message, where a wrong judgement must hide nothing.
                 sure = hit.kind == "fact" and hit.outdated_by is not None
                 mark = {"outdated": "surely" if sure else "maybe", "successor": write_short(successor, 0.0)}
             blocks.append(write(hit, score, **mark))
-            room -= blocks[-1].tokens
+            talk_room -= blocks[-1].tokens
     below = [(hit, p) for hit, p in possible if p < floor and hit.id not in shown_ids]
     return Recalled(
         blocks=tuple(blocks),

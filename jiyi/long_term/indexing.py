@@ -153,8 +153,7 @@ class Indexer(Worker):
         except Exception as error:
             if not isinstance(error, TextRefused):
                 self._raise_if_embedder_fails(error)
-        rows: list[VectorRow] = []
-        refused: list[_Refused] = []
+        rows, refused = list[VectorRow](), list[_Refused]()
         for item in batch:
             try:
                 rows += self._embed_texts([item])

@@ -5,6 +5,7 @@ import math
 from jiyi.long_term.recall.weights import PLAIN, WEIGHTS
 from jiyi.records import Fact, Hit, Hits
 from jiyi.text import analyse, query_terms
+from jiyi.text.excerpt import densest
 
 __all__ = ["relevant"]
 
@@ -34,9 +35,11 @@ def _relevance(hit: Hit, wanted: frozenset[str], best: float, doubtful: bool, ma
     near = _NEAR_DEVIATIONS
     if message and many and not doubtful:
         near = _NEAR_IN_DIALOGUE if dialogue else _NEAR_NOTE
-    passing_word = doubtful or (message and dialogue and lag > _MAX_WORD_LAG)
+    least = 0.0 if doubtful or (message and dialogue and lag > _MAX_WORD_LAG) else _ONE_WORD_RELEVANCE
+    text = f"{hit.text} {hit.record.text}" if isinstance(hit.record, Fact) else hit.text
+    count = len(wanted.intersection(analyse(densest(text, wanted))))
     return max(
-        _word_relevance(hit, wanted, 0.0 if passing_word else _ONE_WORD_RELEVANCE),
+        least + (1 - least) * count / len(wanted) if count else 0.0,  # all words: 1
         _sigmoid(_meaning_deviations(hit) - near),
         _sigmoid(_MAX_LAG - lag) if message and not doubtful else 0.0,
     )
@@ -48,13 +51,6 @@ def _meaning_deviations(hit: Hit) -> float:
         if name in hit.why:
             return hit.why[name] / weights[name]
     return 0.0
-
-
-def _word_relevance(hit: Hit, wanted: frozenset[str], least: float) -> float:
-    """Return the relevance of a hit by its share of the words: above ``least`` for any, 1 for all."""
-    text = f"{hit.text} {hit.record.text}" if isinstance(hit.record, Fact) else hit.text
-    count = len(wanted.intersection(analyse(text)))
-    return least + (1 - least) * count / len(wanted) if count else 0.0
 
 
 def _sigmoid(points: float) -> float:

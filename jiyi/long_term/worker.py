@@ -59,8 +59,9 @@ class Worker(ABC):
                 pause = min(max(1.0, 2 * pause), _MAX_PAUSE)
                 moved = isinstance(error, DatabaseMoved)
                 fatal = moved or isinstance(error, self.fatal_errors) or self._stopping.is_set()
-                consequence = "stopped" if moved else "" if fatal else f"next try in {pause:.0f} s"
-                self._record_error(error, consequence)
+                self._record_error(
+                    error, "stopped" if moved else "" if fatal else f"next try in {pause:.0f} s"
+                )
                 if fatal:
                     return
                 continue

@@ -87,8 +87,7 @@ def sentences(text: str) -> list[str]:
     A line break ends a sentence; a fenced block of code is one. Full stops in numbers, versions, paths and
     addresses, and after common abbreviations end none. The time is linear in the length of the text.
     """
-    places = [0, *sentence_ends(text)]
-    return [part for start, end in pairwise(places) if (part := text[start:end].strip())]
+    return [part for start, end in pairwise([0, *sentence_ends(text)]) if (part := text[start:end].strip())]
 
 
 def sentence_ends(text: str) -> Iterator[int]:

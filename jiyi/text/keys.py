@@ -94,9 +94,8 @@ def _normalize_once(name: str, words: _KeyWords) -> str:
 
 def _normalize_text(name: str) -> str:
     """Return a text with normalised characters and single spaces, without spaces between Chinese."""
-    if name.isascii():
-        text = name.lower()
-    else:
+    text = name.lower()
+    if not name.isascii():
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
         text = text.translate(_DASHES)
     if not text.isprintable():

@@ -100,10 +100,8 @@ class TokenCounter:
         count, calls, extra = self.count_text, message.tool_calls, message.extra
         total = 3 if self._is_openai else 4
         total += count(str(extra.get("role") or message.role))
-        if isinstance(message.content, str):
-            total += count(message.content)
-        else:
-            total += sum(_part_tokens(part, count) for part in message.content or ())
+        said = message.content
+        total += count(said) if isinstance(said, str) else sum(_part_tokens(p, count) for p in said or ())
         if message.name is not None:
             total += _NAME + count(message.name)
         elif message.tool_call_id is not None:  # a tool result without a name; never shorter than that

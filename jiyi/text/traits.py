@@ -248,7 +248,10 @@ def salience(text: str) -> float:
     signs = traits(sample).value
     if signs & _GREETING:
         return _SMALL_TALK_WORTH
-    details = _count_details(sample, lower, signs)
+    words = _worth_signs()
+    named = signs & _NAME or words.person_zh.search(sample)
+    kinds = signs & _NUMBER, signs & _DATE, named, words.error.search(lower), words.code.search(sample)
+    details = sum(map(bool, kinds))
     short = len(text[: _MAX_ACKNOWLEDGEMENT + 1].encode("utf-8", "replace")) <= _MAX_ACKNOWLEDGEMENT
     nods = short and details <= bool(signs & _NAME) and _worth_signs().nods.match(lower)  # "Hey Ana!"
     says_more = signs & (_QUESTION | _UPDATES)
@@ -264,13 +267,6 @@ def salience(text: str) -> float:
     if worth <= _ORDINARY and _worth_signs().polite.search(lower):
         return _PHRASE
     return round(worth, 2)
-
-
-def _count_details(sample: str, lower: str, signs: int) -> int:
-    words = _worth_signs()
-    named = signs & _NAME or words.person_zh.search(sample)
-    kinds = signs & _NUMBER, signs & _DATE, named, words.error.search(lower), words.code.search(sample)
-    return sum(map(bool, kinds))
 
 
 def _statement_score(lower: str, signs: int) -> float:

@@ -195,21 +195,20 @@ class ContextVerbs(Verbs):
         if not isinstance(query, str | None):
             raise BadQuery(f"the question must be text, not {type(query).__name__}")
         session = self._short_term.window(scope)
-        if self._settings.summaries == "off":
-            state = self._summaries.current_state(scope)
-        else:
-            state = self._summaries.fold_if_due(scope, session.kept, limits.max_input_tokens)
+        made, most, off = self._summaries, limits.max_input_tokens, self._settings.summaries == "off"
+        state = made.current_state(scope) if off else made.fold_if_due(scope, session.kept, most)
         prompt = [Message(role="system", content=system)] if system else []
         talk = arrange([*prompt, *state.uncovered(session.kept)], query, as_messages(scratch))
         text = query or (talk.current.text if talk.current else "")
-        chosen = self._settings.language
-        shown = language(text) if chosen == "auto" else chosen
+        shown = language(text) if (chosen := self._settings.language) == "auto" else chosen
         return _Question(scope, limits, session, state, talk, text, at or self._clock(), shown, bool(scratch))
 
     def _recall_blocks(
         self, question: _Question, compress: Compressor | None, most: Mapping[Kind, int]
     ) -> Recalled:
-        limits = question.limits
+        limits, talk = question.limits, question.talk
+        said = [*talk.system, *talk.history, *([talk.current] if talk.current else []), *talk.tail]
+        most_talk = int(limits.max_input_tokens * limits.shares.get("history", 0.0))
         most_tokens = int(limits.max_input_tokens * limits.shares.get("recalled", 0.0) / _EXCERPT_PART)
         write = BlockWriter(
             question=question.text,
@@ -218,12 +217,17 @@ class ContextVerbs(Verbs):
             max_tokens=most_tokens,
             compress=compress,
         )
-        user, current = replace(question.scope, session_id=None), question.talk.current
-        query = Query(scope=user, text=question.text, asked_at=question.at)
-        before = [message.id for message in question.talk.history[-_PRECEDING_MESSAGES:]]
-        without, floor = current.id if current else "", self._settings.recall_floor
-        recall = self._long_term.recall
-        return recall_blocks(recall, query, write, without=without, floor=floor, before=before, most=most)
+        user = replace(question.scope, session_id=None)
+        return recall_blocks(
+            self._long_term.recall,
+            Query(scope=user, text=question.text, asked_at=question.at),
+            write,
+            without=talk.current.id if talk.current else "",
+            floor=self._settings.recall_floor,
+            before=[message.id for message in talk.history[-_PRECEDING_MESSAGES:]],
+            room=limits.max_input_tokens - min(self._counter.count_all(said), most_talk),
+            most=most,
+        )
 
     def _assemble(
         self, question: _Question, found: Recalled, tools: Sequence[Mapping[str, Any]], policy: Policy | None

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jiyi.text import counter_for, excerpt, query_terms
+from jiyi.text.excerpt import densest
 
 count = counter_for("gpt-4o").count_text
 
@@ -118,3 +119,26 @@ def test_one_megabyte_is_quick(unit):
     found = excerpt(text, ["a", "记忆", "nginx"], 200, count)
     assert time.thread_time() - start < 20  # 0.3 s for a log; 4 s for half a million lines of one letter
     assert count(found) <= 200
+
+
+def test_a_piece_after_a_gap_in_a_line_begins_with_a_word():
+    line = " ".join(f"Region {n} sold {n * 37} units." for n in range(60)) + " Close the Lyon office."
+    text = excerpt(line, query_terms("When does Lyon close?"), 40, count)
+    assert text.startswith("…\nClose") or "\n" in text
+    assert not any(part != part.strip() for part in lines_of(text))
+
+
+def test_of_a_huge_text_the_stretches_with_the_terms_are_read_and_quickly():
+    rows = [f"row {n}: {'lorem ipsum dolor ' * 5}" for n in range(60_000)]
+    rows[41_234] = "row 41234: the turbines were switched off"
+    huge = "\n".join(rows)
+    assert densest(huge[:100_000], ["x"]) == huge[:100_000]
+    near = densest(huge, query_terms("Which turbine was switched off?"))
+    assert rows[41_234] in near.split("\n")
+    assert near.startswith(rows[0])
+    assert near.endswith(rows[-1])
+    assert len(near) < 110_000
+    started = time.perf_counter()
+    text = excerpt(huge, query_terms("Which turbine was switched off?"), 60, count)
+    assert rows[41_234] in text
+    assert time.perf_counter() - started < 3, "seven times that when all of it was read"

@@ -1,5 +1,6 @@
 """The window from the outside: summary, skills, task types, tool outputs."""
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -273,3 +274,20 @@ def test_a_secret_is_in_a_window_only_where_it_is_asked_for_or_was_said_in_the_s
     memory.save_message("s", role="assistant", content="Noted.")
     own = memory.build_context("s", "How do I bake bread?").messages
     assert "The wifi password is tulip-88." in [message["content"] for message in own]
+
+
+def test_a_small_window_with_room_shows_messages_whole(memory):
+    said = ["We deploy on Thursdays.", "Understood.", "The staging box is called heron, 10.2.0.14"]
+    memory.save_messages("old", [{"role": "user", "content": text} for text in said])
+    window = memory.build_context("new", "Which day do we deploy to heron, and at what address?", 200)
+    assert all(f"] {text}\n" in window.messages[0]["content"] + "\n" for text in (said[0], said[2]))
+    assert window.report.tokens <= 200
+
+
+def test_a_record_of_a_long_json_is_recalled_whole(memory):
+    orders = [
+        {"id": f"A-{n}", "status": ["shipped", "returned"][n % 2], "to": {"zip": n}} for n in range(400)
+    ]
+    returned(memory, "list_orders", json.dumps({"orders": orders}, indent=1), "Where are my orders?")
+    shown = memory.build_context("new", "What is the status of A-317?", 2_000).messages[0]["content"]
+    assert 'orders {"id": "A-317", "status": "returned", "to": {"zip": 317}}' in shown

@@ -226,8 +226,7 @@ class _Run:
     def write(self, groups: Iterable[Group]) -> list[Group]:
         """Write groups, those with a model's lesson at once; return what another process changed since."""
         most = 1 if self.setup.llm else _WRITE_BATCH
-        changed: list[Group] = []
-        batch: list[Group] = []
+        changed, batch = list[Group](), list[Group]()
         for group in groups:
             batch.append(group)
             if len(batch) >= most or sum(len(group.briefs) for group in batch) >= MAX_READ:
@@ -250,13 +249,10 @@ class _Run:
 
     def _write(self, groups: Sequence[Group]) -> list[Group]:
         known = self._load_knowledge(groups)
-        prepared = []
-        for group in groups:
-            if group.knowledge_id in known or len(group.ids) >= self.setup.min_episodes:
-                prepared.append(self._prepare(group, known.get(group.knowledge_id)))
-            else:
-                self.skipped += 1
-                self.waiting += len(group.ids)
+        due = [g for g in groups if g.knowledge_id in known or len(g.ids) >= self.setup.min_episodes]
+        prepared = [self._prepare(group, known.get(group.knowledge_id)) for group in due]
+        self.skipped += len(groups) - len(due)
+        self.waiting += sum(len(group.ids) for group in groups) - sum(len(group.ids) for group in due)
         written = self.setup.store.together(lambda: self._store_unchanged(prepared)) if prepared else []
         self.groups += [item.result for item in written]
         ids = {item.knowledge.id for item in written}
@@ -304,8 +300,10 @@ class _Run:
             and _content(item.known) == _content(stored.get(item.knowledge.id))
         ]
         if unchanged:
-            kept = [_keep_usage(item.knowledge, stored.get(item.knowledge.id)) for item in unchanged]
-            self.setup.store.put(kept)
+            kept = ("access_count", "last_accessed_at", "pinned", "metadata")
+            pairs = [(item.knowledge, stored.get(item.knowledge.id)) for item in unchanged]
+            used = [replace(new, **{name: getattr(old, name) for name in kept if old}) for new, old in pairs]
+            self.setup.store.put(used)
             marks = [Amendment(id=id_, consolidated=True) for item in unchanged for id_ in item.group.ids]
             self.setup.store.amend(self.user, "episode", marks)
         return unchanged
@@ -349,12 +347,6 @@ def _get_briefs(store: Store, scope: Scope, ids: Sequence[str]) -> list[Brief]:
     newest, user = ids[-MAX_READ:], Scope(user_id=scope.user_id)
     batches = (newest[start : start + _READ_BATCH] for start in range(0, len(newest), _READ_BATCH))
     return [Brief.of(episode) for ids in batches for episode in find_by_ids(store, user, "episode", ids)]
-
-
-def _keep_usage(knowledge: Knowledge, stored: Knowledge | None) -> Knowledge:
-    """Return a knowledge with the accesses, pin and metadata of the one it replaces."""
-    kept = ("access_count", "last_accessed_at", "pinned", "metadata") if stored else ()
-    return replace(knowledge, **{name: getattr(stored, name) for name in kept})
 
 
 def _content(knowledge: Knowledge | None) -> object:

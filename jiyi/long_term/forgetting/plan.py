@@ -267,8 +267,7 @@ class Plan:
                 self._change(fact, reduced, "rests on fewer messages")
                 continue
             self.to_relearn.update((message.id, message) for message in left)
-            again = ", others are read again" if left else ""
-            self._remove(fact, f"rests on messages that go{again}")
+            self._remove(fact, f"rests on messages that go{', others are read again' if left else ''}")
 
     def _remove_or_rewrite_knowledge(self) -> None:
         ids = self._gone_ids("episode")

@@ -72,8 +72,7 @@ def find_answers(store: Store, scope: Scope, asked: AskedPoint, now: datetime) -
     keys = set(map(predicate_key, asked.points))
     of_point = [fact for fact in facts if predicate_key(fact.predicate) in keys]
     if asked.name:
-        key = entity_key(asked.name)
-        answers = [fact for fact in of_point if entity_key(fact.subject) == key]
+        answers = [fact for fact in of_point if entity_key(fact.subject) == entity_key(asked.name)]
     elif asked.relation:
         answers = _facts_of_relation(asked.relation, facts, of_point, asks_name=predicate_key("name") in keys)
     else:

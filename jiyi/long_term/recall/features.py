@@ -248,8 +248,7 @@ def _repeated_later(table: Candidates, rarity: NDArray[np.float32], top: NDArray
     totals = rarity[top].sum(1)
     shared = (rarity[top] > 0).astype(np.float32) @ rarity[top].T  # (later, earlier)
     moments = table.created_at[top]
-    later = moments[:, None] > moments[None, :]
-    out[top] = np.where(later, shared / np.maximum(totals, 1e-9), 0).max(axis=0)
+    out[top] = np.where(moments[:, None] > moments[None, :], shared / np.maximum(totals, 1e-9), 0).max(axis=0)
     return out
 
 

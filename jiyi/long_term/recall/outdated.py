@@ -75,8 +75,7 @@ class Comparison:
     @property
     def score_changes(self) -> Mapping[int, float]:
         """What the reordering adds to each score, by row."""
-        changes = self.scores - self.order_features[:, 0]
-        return dict(zip(self.rows.tolist(), changes.tolist(), strict=True))
+        return dict(zip(self.rows.tolist(), (self.scores - self.order_features[:, 0]).tolist(), strict=True))
 
     def successor_rows(self, least: float, below: float = 2.0) -> dict[int, int]:
         """Return the successor of each row outdated with a probability from ``least`` to below ``below``."""
@@ -115,8 +114,7 @@ def compare_messages(
     if features.question.time is not None:
         traits = table.traits[rows].tolist()
         group = build_statements(ranked, rows, list(map(pairs.extract_features, said, traits)))
-        logits = pairs.replacement_logits(group, pair)
-        matrix = succession_features(features, group, rows, scores, logits)
+        matrix = succession_features(features, group, rows, scores, pairs.replacement_logits(group, pair))
         likely = sigmoid(weighted_sum(succession, SUCCESSION_FEATURES, matrix))
         replaced = np.where(_comparable_pairs(features, group, said, repeats), likely, 0.0)
         order_features = _order_feature_matrix(features, group, scores, texts=said)
@@ -155,8 +153,7 @@ def _final_order(features: Features, group: pairs.Statements, order: _Floats, re
         if first < places.index(later):
             places.remove(later)
             places.insert(first, later)
-    late = group.at > _latest_relevant_time(features)
-    return sorted(places, key=lambda place: bool(late[place]))
+    return sorted(places, key=(group.at > _latest_relevant_time(features)).__getitem__)
 
 
 def reassign_scores(scores: _Floats, places: Sequence[int]) -> _Floats:

@@ -22,6 +22,7 @@ TextKey = tuple[str, str | None]
 
 _WORD = re.compile(r"\w+")
 _MAX_CACHED_CHARS = 500  # of a text whose words are cached, as records are often found again
+_MAX_COMPARED_CHARS = 100_000  # of a text that repeats another with other case and punctuation
 
 _SCORE_STEP = 0.1  # between the scores of records whose order is set
 
@@ -158,7 +159,7 @@ def text_keys(records: Iterable[RecordText], question: str = "") -> list[TextKey
 
 @lru_cache(maxsize=4096)
 def _normalise_text(text: str) -> str:
-    return " ".join(_WORD.findall(text.casefold())) or text
+    return (" ".join(_WORD.findall(text.casefold())) if len(text) <= _MAX_COMPARED_CHARS else "") or text
 
 
 def mark_repeats(keys: Sequence[TextKey]) -> list[bool]:

@@ -147,8 +147,7 @@ class Recall:
 
         The features are None if no candidate may be returned. The weights are learned from them.
         """
-        limit = min(max(_CANDIDATE_FACTOR * query.limit, _MIN_CANDIDATES), _MAX_CANDIDATES)
-        wide = query.with_limit(limit)
+        wide = query.with_limit(min(max(_CANDIDATE_FACTOR * query.limit, _MIN_CANDIDATES), _MAX_CANDIDATES))
         try:
             table, evidence = self._search_indexes(wide, required, snapshot)
             notes: tuple[str, ...] = ()

@@ -73,7 +73,10 @@ def nothing_features(ranked: Ranked, compared: Comparison, repeats: Sequence[int
     final = scores[order]
     share = np.exp(final - final[0])
     share /= share.sum()
-    time, other_language = features.question.time, _other_language(features, compared)
+    languages = [language(text) for text in compared.texts]
+    most = "zh" if 2 * languages.count("zh") > len(languages) else "en"  # of the best messages
+    other_language = float(bool(languages) and language(features.question.text) != most)
+    time = features.question.time
     return np.array(
         [
             *_leads(final),
@@ -112,16 +115,8 @@ def _words(table: Candidates, order: NDArray[np.intp], same: float, repeats: Seq
     has = table.words[order[:_FIRST]] > 0
     stored = np.delete(table.words, repeats, axis=0) if len(repeats) else table.words
     unknown = float(rarity[~stored.any(axis=0)].sum())
-    found = np.logical_or.accumulate(has, axis=0)[[0, min(2, len(has) - 1), -1]]  # in the first 1, 3, 10
-    one, three, ten = (found @ rarity).tolist()
+    one, three, ten = (np.logical_or.accumulate(has, axis=0)[[0, min(2, len(has) - 1), -1]] @ rarity).tolist()
     return [unknown, unknown * same, one, three, ten, float((has @ rarity).max()), one * same, three * same]
-
-
-def _other_language(features: Features, compared: Comparison) -> float:
-    """Return 1 if the question is in another language than most of the best messages, else 0."""
-    languages = [language(text) for text in compared.texts]
-    most = "zh" if 2 * languages.count("zh") > len(languages) else "en"
-    return float(bool(languages) and language(features.question.text) != most)
 
 
 def _kinds(features: Features, order: NDArray[np.intp], compared: Comparison) -> list[float]:

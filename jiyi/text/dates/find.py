@@ -57,8 +57,7 @@ def find_dates(text: str, now: datetime, zone: tzinfo = UTC) -> list[TimeSpan]:
     pieces = _apply_prefixes(context, _find_pieces(context))
     pieces = _merge(pieces, partial(_without_lone_weekday, context))
     pieces = _merge(pieces, partial(_as_range, context))
-    spans = (_to_time_span(context, _extend_to_now(context, piece)) for piece in pieces)
-    return [*filter(None, spans)]
+    return [*filter(None, (_to_time_span(context, _extend_to_now(context, piece)) for piece in pieces))]
 
 
 def has_date(text: str) -> bool:
@@ -191,11 +190,9 @@ def _extend_to_now(context: Context, piece: Piece) -> Piece:
     days = piece.days
     if days is None or days.weak or days.open or days.first >= context.today:
         return piece
-    before = context.text[max(0, piece.at - _MAX_GAP) : piece.at]
-    since = _joins().since.search(before) or _joins().until_now.match(context.text, piece.end)
-    if not since:
-        since = _joins().beginning.search(before) and _joins().starting.match(context.text, piece.end)
-    if not since:
+    before, joins = context.text[max(0, piece.at - _MAX_GAP) : piece.at], _joins()
+    begins = joins.beginning.search(before) and joins.starting.match(context.text, piece.end)
+    if not (begins or joins.since.search(before) or joins.until_now.match(context.text, piece.end)):
         return piece
     return Piece(piece.at, piece.end, replace(days, end=context.today + 1, unit="span", open=True))
 

@@ -269,8 +269,7 @@ def _rolling(context: Context, amount: Amount, unit: Measure, side: int) -> Days
 
 def _part_of(slots: Slots) -> Change:
     """Early, in the middle of, at the end of."""
-    part = slots.part or "start"
-    return lambda days: days.narrow(part)
+    return lambda days: days.narrow(slots.part or "start")
 
 
 def _unit_around(slots: Slots) -> Change:
