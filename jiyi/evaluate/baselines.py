@@ -25,21 +25,10 @@ from jiyi.text import TokenCounter, analyse
 from jiyi.text import language as language_of
 
 __all__ = [
-    "BASELINES",
-    "POLICIES",
-    "BaselineSystem",
-    "PolicySystem",
-    "bm25",
-    "by_date",
-    "by_importance",
-    "by_relevance",
-    "by_running_summary",
-    "by_token_budget",
-    "check_baselines",
-    "dense",
-    "make_baseline",
+    "BASELINES", "POLICIES", "BaselineSystem", "PolicySystem", "bm25", "by_date", "by_importance",
+    "by_relevance", "by_running_summary", "by_token_budget", "check_baselines", "dense", "make_baseline",
     "rank_places",
-]
+]  # fmt: skip
 
 _Scores = NDArray[np.float64]  # one a message, higher is better; minus infinity where it is not found
 _Scorer = Callable[[str], _Scores]  # from a question's words

@@ -10,23 +10,9 @@ import numpy as np
 from jiyi.evaluate.dataset import Question
 
 __all__ = [
-    "DEPTH",
-    "METRICS",
-    "SESSIONS",
-    "Evaluation",
-    "Ingest",
-    "Latency",
-    "Outcome",
-    "Run",
-    "Scores",
-    "as_of_ok",
-    "auroc",
-    "current_ok",
-    "measure",
-    "percentile",
-    "reciprocal_rank",
-    "share_found",
-]
+    "DEPTH", "METRICS", "SESSIONS", "Evaluation", "Ingest", "Latency", "Outcome", "Run", "Scores", "as_of_ok",
+    "auroc", "current_ok", "measure", "percentile", "reciprocal_rank", "share_found",
+]  # fmt: skip
 
 DEPTH = 20
 """How many messages each question asks for."""

@@ -19,16 +19,9 @@ from jiyi.telling import mask, plural
 from jiyi.wiring import open_memory
 
 __all__ = [
-    "SQLITE",
-    "InWindow",
-    "MemorySystem",
-    "Opener",
-    "Ranking",
-    "System",
-    "open_sqlite",
-    "opener_for",
+    "SQLITE", "InWindow", "MemorySystem", "Opener", "Ranking", "System", "open_sqlite", "opener_for",
     "openers_for",
-]
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,14 +9,8 @@ from jiyi.records import ToolCall
 from jiyi.records.checks import new_id
 
 __all__ = [
-    "WithoutThoughts",
-    "encodable",
-    "first_choice",
-    "read_reply",
-    "read_turn",
-    "strip_thoughts",
-    "text_of",
-]
+    "WithoutThoughts", "encodable", "first_choice", "read_reply", "read_turn", "strip_thoughts", "text_of",
+]  # fmt: skip
 
 _THOUGHT_START, _THOUGHT_END = "<think>", "</think>"
 _UNNAMED_TOOL = "unnamed"  # endpoints refuse a call without a name when it is sent back

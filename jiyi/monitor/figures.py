@@ -14,18 +14,9 @@ from jiyi.records import SECTIONS, Section
 from jiyi.text.lexicon import read_toml
 
 __all__ = [
-    "Alert",
-    "Gauges",
-    "Level",
-    "Limits",
-    "RecentValues",
-    "Series",
-    "SessionKey",
-    "Spread",
-    "Thresholds",
-    "Usage",
-    "find_alerts",
-]
+    "Alert", "Gauges", "Level", "Limits", "RecentValues", "Series", "SessionKey", "Spread", "Thresholds",
+    "Usage", "find_alerts",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

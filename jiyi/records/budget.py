@@ -15,19 +15,9 @@ from jiyi.errors import BadBudget
 from jiyi.records.checks import check_tokens, explain_type_errors, short_repr
 
 __all__ = [
-    "ASSUMED",
-    "PRESETS",
-    "RULES_OF_THUMB",
-    "SECTIONS",
-    "SHARED_SECTIONS",
-    "SHARES",
-    "Allocation",
-    "Budget",
-    "ModelSize",
-    "Section",
-    "model_size",
-    "model_sizes",
-]
+    "ASSUMED", "PRESETS", "RULES_OF_THUMB", "SECTIONS", "SHARED_SECTIONS", "SHARES", "Allocation", "Budget",
+    "ModelSize", "Section", "model_size", "model_sizes",
+]  # fmt: skip
 
 _VERSION_SUFFIX = re.compile(r"(?:[-@]\d{4}-?\d{2}-?\d{2}|[-:]latest)$")
 

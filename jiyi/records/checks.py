@@ -17,24 +17,10 @@ from jiyi.clock import aware
 from jiyi.errors import BadMessage, InputError, JiyiError
 
 __all__ = [
-    "ARGUMENT_ERRORS",
-    "UNSTORABLE",
-    "check_choice",
-    "check_id",
-    "check_metadata",
-    "check_tokens",
-    "copy_json",
-    "copy_object",
-    "explain_error",
-    "explain_mismatch",
-    "explain_type_errors",
-    "in_utc",
-    "iter_strings",
-    "new_id",
-    "set_utc",
-    "short_repr",
-    "stable_id",
-]
+    "ARGUMENT_ERRORS", "UNSTORABLE", "check_choice", "check_id", "check_metadata", "check_tokens",
+    "copy_json", "copy_object", "explain_error", "explain_mismatch", "explain_type_errors", "in_utc",
+    "iter_strings", "new_id", "set_utc", "short_repr", "stable_id",
+]  # fmt: skip
 
 _T = TypeVar("_T")
 

@@ -10,16 +10,9 @@ from jiyi.records.checks import check_metadata, new_id, set_utc, short_repr, sta
 from jiyi.records.session import Scope
 
 __all__ = [
-    "Episode",
-    "ForgetWeights",
-    "Knowledge",
-    "Outcome",
-    "Step",
-    "StepStatus",
-    "Task",
-    "TaskStatus",
+    "Episode", "ForgetWeights", "Knowledge", "Outcome", "Step", "StepStatus", "Task", "TaskStatus",
     "TriggerType",
-]
+]  # fmt: skip
 
 TaskStatus = Literal["in_progress", "completed", "failed"]
 StepStatus = Literal["pending", "in_progress", "completed", "failed"]

@@ -15,20 +15,9 @@ from jiyi.records.message import Message, Role
 from jiyi.records.session import Scope, Session, Summary
 
 __all__ = [
-    "DOUBT",
-    "FORGETTABLE",
-    "MAX_LIMIT",
-    "SEARCHABLE",
-    "Hit",
-    "Hits",
-    "Kind",
-    "Listing",
-    "Match",
-    "Query",
-    "Record",
-    "Searchable",
-    "check_limit",
-]
+    "DOUBT", "FORGETTABLE", "MAX_LIMIT", "SEARCHABLE", "Hit", "Hits", "Kind", "Listing", "Match", "Query",
+    "Record", "Searchable", "check_limit",
+]  # fmt: skip
 
 _T = TypeVar("_T")
 
