@@ -126,7 +126,6 @@ def action(
 
 
 def _argument_schema(function: Callable[..., Any]) -> tuple[dict[str, TypeAdapter[Any]], dict[str, Any]]:
-    """Return a converter for each argument, and the JSON schema of all."""
     name = getattr(function, "__name__", repr(function))
     try:
         hints = get_type_hints(function, include_extras=True)

@@ -128,8 +128,6 @@ class Agent:
 
 
 class _StopRun(Exception):
-    """The run ends without an answer."""
-
     def __init__(self, stopped: Stopped, reason: str) -> None:
         super().__init__(reason)
         self.stopped = stopped

@@ -87,7 +87,6 @@ class _ChatSession:
         self._notes = stdout if stdout.is_terminal else stderr
 
     def greet(self, model: str, db: Place) -> None:
-        """Print the model, database and session at a terminal."""
         if self._interactive:
             count = len(self.memory.recent_messages(self.session))
             more = f", {plural(count, 'message')} in its window" if count else ""

@@ -126,7 +126,6 @@ def _metric_columns(scores: Sequence[Scores]) -> Iterator[_Column]:
 
 
 def _window_and_cost_columns(runs: Sequence[Run]) -> Iterator[_Column]:
-    """Yield evidence in windows, latencies in milliseconds and loading times in seconds."""
     for size in runs[0].evidence_in_context:
         cells = [_figure(run.evidence_in_context[size]) for run in runs]
         yield _Column(f"in window\n@{size}", cells)

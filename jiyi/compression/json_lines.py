@@ -210,7 +210,6 @@ def _encode(value: Any) -> str:
 
 
 def _shorten(written: str | None, max_chars: int) -> str:
-    """Return a value as it is shown in a line."""
     bare = _UNQUOTABLE.fullmatch(written or "")
     return clip(bare[1] if bare and written not in _RESERVED else written or "", max_chars)
 

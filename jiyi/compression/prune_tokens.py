@@ -81,11 +81,9 @@ class _PrunedText:
         return "\n".join(filter(None, (self._render_line(n, self.dropped) for n in range(len(self._lines)))))
 
     def tokens(self) -> int:
-        """Return the tokens of the remaining text."""
         return self.count(self.text())
 
     def sources(self) -> list[int]:
-        """Return the numbers of the texts with words left, in order."""
         left = (word for place, word in enumerate(self.words) if place not in self.dropped)
         return sorted({word.source for word in left if _has_content(word)})
 

@@ -127,7 +127,6 @@ def _split_sentences(text: str) -> Iterator[str]:
 
 
 def _split_long_sentence(sentence: str) -> Iterator[str]:
-    """Cut a very long sentence after commas."""
     if len(sentence) <= _MAX_SENTENCE_CHARS or "```" in sentence or sentence.lstrip()[:1] in ("{", "["):
         yield sentence
         return

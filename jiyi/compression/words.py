@@ -153,7 +153,6 @@ def _rate_english(raw: str, is_start: bool) -> float:
 
 @lru_cache(maxsize=1 << 13)
 def _split_chinese(run: str) -> tuple[tuple[str, float], ...]:
-    """Return the words of a run of Chinese with their worth."""
     weighted: list[tuple[str, float]] = []
     before = ""
     for word, tag in _join_words(_tag_words(run)):
@@ -254,7 +253,6 @@ def _pair_brackets(words: list[Word]) -> None:
 
 
 def _weigh_sentences(words: list[Word]) -> None:
-    """Set the sentence number and the sentence factor of each word."""
     start = number = 0
     for place in range(len(words) + 1):
         if place < len(words) and words[place].kind not in ("end", "line"):

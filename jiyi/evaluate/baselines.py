@@ -216,8 +216,6 @@ class PolicySystem:
 
 
 class _SummaryWriter:
-    """Writes summaries, and tracks the messages with words in the last one."""
-
     def __init__(self, write: Summarize) -> None:
         self._write = write
         self._points: dict[str, list[str]] = {}

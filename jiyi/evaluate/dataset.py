@@ -150,8 +150,6 @@ def _make_ids(ids: Sequence[str], random: Random, *, bits: int) -> dict[str, str
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """An object of a file."""
-
     data: Mapping[str, Any]
     where: str  # for errors
     id: str = ""
@@ -186,7 +184,6 @@ class _Entry:
             raise self.refuse(f"needs {field} as {example}, not {_shown(value)}") from None
 
     def read_entries(self, field: str, id_field: str, separator: str = " ") -> "list[_Entry]":
-        """Read the objects of a list, each with its id."""
         entries = []
         for place, data in enumerate(self.read_list(field)):
             where = f"{self.where}{separator}{field}[{place}]"

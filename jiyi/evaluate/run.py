@@ -136,8 +136,6 @@ class MeasuredEmbedder(CachedEmbedder):
 
 @dataclass(slots=True, eq=False)
 class _Tally:
-    """A system, where it keeps its memories, and its results so far."""
-
     system: str
     backend: str | None = None  # None: a baseline
     open: Opener | None = None
@@ -182,8 +180,6 @@ class _Tally:
 
 @dataclass(slots=True)
 class _Runner:
-    """Runs systems on conversations, one pair at a time, and reports the progress over all."""
-
     embedder: MeasuredEmbedder
     counter: TokenCounter
     budgets: tuple[int, ...]
@@ -194,7 +190,6 @@ class _Runner:
     asked: int = 0
 
     def run(self, tally: _Tally, conversation: Conversation, random: Random) -> None:
-        """Fill the system with the conversation and ask all its questions."""
         session_ids = {m.id: session.id for session in conversation.sessions for m in session.messages}
         with self._fill(tally, conversation, random) as system:
             for question in conversation.questions:
@@ -260,7 +255,6 @@ class _Runner:
                 self._build_window(system, question, budget, tally)
 
     def _build_window(self, system: System, question: Question, budget: int, tally: _Tally) -> None:
-        """Build a window and record the share of the evidence in it."""
         before, started = self.embedder.read(), time.perf_counter()
         try:
             window = system.window(question, budget)

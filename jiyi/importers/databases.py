@@ -62,7 +62,6 @@ def _open(uri: str) -> apsw.Connection:
 
 
 def _table_columns(db: apsw.Connection) -> Mapping[str, frozenset[str]]:
-    """Return the columns of each table, without views."""
     names, columns = db.execute(_SQL["tables"]).fetchall(), _SQL["columns"]
     return {str(name): frozenset(str(c) for (c,) in db.execute(columns, (name,))) for (name,) in names}
 

@@ -143,7 +143,6 @@ class RecordMaker:
         return self._attempt(where, Fact, id=self._id(id, where), text=text, metadata=metadata, **fields)
 
     def _attempt(self, where: str, make: Callable[..., Record], **fields: Any) -> Entry:
-        """Return the record that a function makes, a rejection if it cannot be one."""
         try:
             return Found(where=where, record=make(scope=self.scope, **fields))
         except InputError as error:

@@ -65,7 +65,6 @@ def _conversation(where: str, conversation: Mapping[str, Any], make: RecordMaker
 
 
 def _memories(where: str, memories: Mapping[str, Any], make: RecordMaker) -> Iterator[Entry]:
-    """Yield the memory of the user, and one for each project."""
     texts = {"": memories.get("conversations_memory"), **as_dict(memories.get("project_memories"))}
     for project, text in texts.items():
         topic = f"Claude memory of project {project}" if project else "Claude memory"

@@ -224,7 +224,6 @@ def _parse_arguments(text: str) -> dict[str, Any]:
 
 
 def _to_chat_message(role: object, content: Any) -> dict[str, Any]:
-    """Return the text and calls of a part as a Chat Completions message."""
     blocks = [as_dict(block) for block in as_list(content)]
     if role == "user" and blocks and blocks[0].get("type") == "tool_result":
         call_id = blocks[0].get("tool_use_id")

@@ -109,13 +109,11 @@ class JiyiSessionStore:
         self.memory.parts.run_in_transaction(append, self.user_id)
 
     def _find_stored(self, conversation: str, ids: Sequence[str]) -> set[str]:
-        """Return those of the ids that are stored."""
         pages = [ids[start : start + _MAX_IDS_PER_QUERY] for start in range(0, len(ids), _MAX_IDS_PER_QUERY)]
         read = partial(self.memory.session_messages, conversation, user_id=self.user_id)
         return {message.id for page in pages for message in read(filters={"id": page})}
 
     def _fold_summary(self, key: _Key, conversation: str, entries: list[_Entry]) -> dict[str, Any]:
-        """Return a session's summary, updated with new entries."""
         with require_framework("the Claude Agent SDK", "claude-agent-sdk"):
             from claude_agent_sdk import fold_session_summary
         previous = self._read_summary(conversation)

@@ -166,7 +166,6 @@ def _with_text(events: Iterable[Event]) -> list[Event]:
 
 
 def _read_text(content: types.Content | None) -> str:
-    """Return the text of a content, without thoughts."""
     parts = (content.parts if content is not None else None) or ()
     return "\n".join(part.text for part in parts if part.text and part.text.strip() and not part.thought)
 

@@ -224,7 +224,6 @@ class JiyiStore(base.BaseStore):
                 self.memory.get_item(item.namespace, item.key, refresh=True, user_id=item.scope.user_id)
 
     def _rank(self, op: base.SearchOp, asked: StoreFilter) -> list[tuple[Item, base.SearchItem]]:
-        """Return the items that a query finds, best first."""
         end, prefix = op.offset + op.limit, tuple(op.namespace_prefix)
         hits = self.memory.search(
             str(op.query),
@@ -246,7 +245,6 @@ class JiyiStore(base.BaseStore):
         return results
 
     def _list_newest(self, op: base.SearchOp, asked: StoreFilter) -> list[tuple[Item, base.SearchItem]]:
-        """Return the items of a search without a query, the last changed first."""
         end, prefix = op.offset + op.limit, tuple(op.namespace_prefix)
         options = {"limit": min(end, _PAGE_SIZE), "user_id": self._find_user(prefix)}
         items = read_all(self.memory.items, prefix, filters=asked.build(), **options)

@@ -249,5 +249,4 @@ def _build_value_puts(place: Place, packer: Packer) -> list[Row]:
 
 
 def _packed_values(item: Item) -> list[Any]:
-    """Return the packed values of a checkpoint or a write."""
     return list(item.value["channels"].values()) if "channels" in item.value else [item.value["value"]]

@@ -181,7 +181,6 @@ class JiyiMemoryBlock(BaseMemoryBlock[str]):
 
 
 def _to_message(chat: ChatMessage) -> Message:
-    """Return a LlamaIndex message as a message of the memory, with the original itself."""
     try:
         raw = chat.model_dump(mode="json")
     except ValueError as error:

@@ -185,7 +185,6 @@ def _select_parts(
 
 
 def _read_instructions(parameters: ModelRequestParameters, messages: Sequence[ai.ModelMessage]) -> str:
-    """Return the instructions of a request."""
     if parameters.instruction_parts is not None:
         return "\n\n".join(part.content for part in parameters.instruction_parts)
     requests = [message for message in messages if isinstance(message, ai.ModelRequest)]

@@ -135,7 +135,6 @@ def _find_unsaved(stored: Sequence[Message], talk: Sequence[Message], *, full: b
 
 
 def _read_newest(owner: Owner) -> list[Message]:
-    """Return the newest messages of a conversation."""
     return owner.memory.session_messages(owner.session_id, _MAX_COMPARED, user_id=owner.user_id)
 
 

@@ -92,7 +92,6 @@ def first_choice(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_answer(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the fields of a `Reply`, and the message they are from."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):

@@ -122,7 +122,6 @@ def ask_each(
 
 
 def _find_valid_object(reply: Reply, check: Callable[[Any], None]) -> dict[str, Any]:
-    """Return the first object in a reply that passes the check."""
     reason = ""
     for candidate in _find_objects(reply.text[:_MAX_SEARCHED_CHARS]):
         try:

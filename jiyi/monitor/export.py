@@ -119,7 +119,6 @@ def _metrics(source: Literal["monitor", "reader", "listener"]) -> Mapping[str, _
 
 
 def _labelled_values(metric: _Metric, gauges: Gauges) -> list[tuple[_Labels, float]]:
-    """Return the values of a counter or gauge with their labels, none if it is not known."""
     value, label = getattr(gauges, metric["figure"]), metric.get("by", "")
     if value is None or ("known_by" in metric and not getattr(gauges, metric["known_by"])):
         return []

@@ -85,7 +85,6 @@ def find_hits(question: str, blocks: Sequence[Block], reply: str) -> Hits:
 
 
 def _distinctive_terms(text: str, known: set[str]) -> dict[str, float]:
-    """Return the factors of the terms that the question does not have."""
     names = set(analyse(" ".join(_NAMES.findall(text))))
     return {
         term: _NUMBER_FACTOR if _DIGIT.search(term) else _NAME_FACTOR if term in names else 1.0

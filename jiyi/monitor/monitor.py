@@ -270,7 +270,6 @@ class ContextMonitor:
         return {key: (run.task_type, run.drift) for key, run in self._active_runs() if run.drift}
 
     def _catch_up(self) -> None:
-        """Compare the pending replies, and compute the drift of runs with new steps."""
         with self._catching_up:
             with self._lock:
                 pending, self._pending = list(self._pending), deque()

@@ -252,7 +252,6 @@ def _error_text(error: Exception | None) -> str:
 
 
 def _split_file(folder: Path, *, card_only: bool) -> tuple[str, str]:
-    """Return front matter and body of a SKILL.md; with ``card_only`` the body is ""."""
     file = folder / _SKILL_FILE
     if not file.is_file():
         raise InputError(f"there is no {_SKILL_FILE} in it; the name is written so, in capitals")
@@ -311,7 +310,6 @@ def _text_field(fields: Mapping[str, Any], name: str) -> str:
 
 
 def _words(value: object, separator: str | None) -> tuple[str, ...]:
-    """Return words given as a list or as one text."""
     words = value.split(separator) if isinstance(value, str) else value
     if not isinstance(words, list):
         return ()

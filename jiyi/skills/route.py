@@ -131,7 +131,6 @@ class Router:
             return self._index
 
     def _embed(self, embedder: Embedder, texts: Sequence[str]) -> dict[str, Vectors32]:
-        """Return a vector for each card, and drop those of removed cards."""
         with self._embedding:
             if not self._no_skill_vectors:
                 others = {lang: list(wording("no_skill", lang).values()) for lang in get_args(Language)}
