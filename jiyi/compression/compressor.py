@@ -8,10 +8,13 @@ from jiyi.errors import InputError
 from jiyi.records import Message, check_tokens
 from jiyi.text import TokenCounter
 
-__all__ = ["Compressed", "Compressible", "Compressor", "Given", "as_messages", "check_rate"]
+__all__ = ["Compressed", "Compressible", "Compressor", "Given", "Limit", "as_messages", "check_rate"]
 
 Given = str | Message | Mapping[str, Any] | Sequence[str | Message | Mapping[str, Any]]
 """What can be compressed: a text, a message (a value or an OpenAI dict), or a list of these."""
+
+Limit = int | None
+"""The most tokens of a result; None: as many as the compressor is made for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +38,7 @@ class Compressor(Protocol):
     small enough is returned unchanged, messages in order, one below the other.
     """
 
-    def __call__(
-        self, given: Given, *, max_tokens: int | None = None, query: str | None = None
-    ) -> Compressed:
+    def __call__(self, given: Given, *, max_tokens: Limit = None, query: str | None = None) -> Compressed:
         """Return the texts in fewer tokens, for the purpose ``query`` where the compressor uses one.
 
         InputError: ``given`` is no text or messages, or ``max_tokens`` is below 1.
@@ -64,9 +65,9 @@ class Compressible:
     given: InitVar[Given]
     counter: TokenCounter
     method: str  # that results name
-    max_tokens: InitVar[int | None] = None  # of the result
+    max_tokens: InitVar[Limit] = None
 
-    def __post_init__(self, given: Given, max_tokens: int | None) -> None:
+    def __post_init__(self, given: Given, max_tokens: Limit) -> None:
         if max_tokens is not None:
             check_tokens("max_tokens", max_tokens)
         self.messages = as_messages(given)

@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Literal
 
-from jiyi.compression.compressor import Compressed, Compressible, Given, as_messages
+from jiyi.compression.compressor import Compressed, Compressible, Given, Limit, as_messages
 from jiyi.compression.sentences import Sentence, signs, split_messages
 from jiyi.compression.words import split_words
 from jiyi.extraction import Statement, extract_with
@@ -95,9 +95,7 @@ class Extract:
             notes=reading.notes if self.llm is not None else (),
         )
 
-    def __call__(
-        self, given: Given, *, max_tokens: int | None = None, query: str | None = None
-    ) -> Compressed:
+    def __call__(self, given: Given, *, max_tokens: Limit = None, query: str | None = None) -> Compressed:
         """Return the four lists as text, "" with a note where nothing is found; ``query`` is ignored.
 
         A text within ``max_tokens`` comes back as it is. Errors are those of `Compressor`.
@@ -205,11 +203,9 @@ def _find_topics(messages: Sequence[Message]) -> list[ExtractedItem]:
             spelling.setdefault(key, word.text)
     ranked = sorted(turns, key=lambda key: (-turns[key] * weight[key], key))
     best = [key for key in ranked if turns[key] > 1][:_MAX_TOPICS]
-    share = max((turns[key] for key in best), default=1)
-    return [
-        ExtractedItem(text=spelling[key], confidence=round(0.5 * turns[key] / share, 2), method="terms")
-        for key in best
-    ]
+    most = max((turns[key] for key in best), default=1)
+    confidence = {key: round(0.5 * turns[key] / most, 2) for key in best}
+    return [ExtractedItem(text=spelling[key], confidence=confidence[key], method="terms") for key in best]
 
 
 def _deduplicate(items: Sequence[ExtractedItem]) -> tuple[ExtractedItem, ...]:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from jiyi.compression.compressor import Compressed, Compressible, Given, check_rate
+from jiyi.compression.compressor import Compressed, Compressible, Given, Limit, check_rate
 from jiyi.errors import InputError, JiyiError, MissingExtra, SettingsError
 from jiyi.forks import free_after_fork
 from jiyi.text import TokenCounter, counter_for
@@ -75,9 +75,7 @@ class LLMLingua:
         self._model: Any = None
         self._lock = free_after_fork(threading.Lock())
 
-    def __call__(
-        self, given: Given, *, max_tokens: int | None = None, query: str | None = None
-    ) -> Compressed:
+    def __call__(self, given: Given, *, max_tokens: Limit = None, query: str | None = None) -> Compressed:
         """Return the texts without the words the model finds needless; ``query`` is ignored.
 
         Raises, besides what `Compressor` does, JiyiError: the model failed on this text.
@@ -117,20 +115,15 @@ class LLMLingua:
             # The models read a stretch without spaces as one word.
             spaced = _HAN_RUN.sub(lambda run: f" {' '.join(jieba().cut(run[0]))} ", line)
             try:
-                result = self._model.compress_prompt_llmlingua2(
-                    spaced,
-                    rate=rate,
-                    force_tokens=self._forced,
-                    force_reserve_digit=True,
-                    drop_consecutive=True,
-                )
+                prune = self._model.compress_prompt_llmlingua2
+                kept = {"force_tokens": self._forced, "force_reserve_digit": True}
+                result = prune(spaced, rate=rate, drop_consecutive=True, **kept)
             except IndexError:  # the model knows none of its words
                 return line
             except (RuntimeError, ValueError, AssertionError, KeyError) as error:
                 reason = " ".join(str(error).split())[:300] or type(error).__name__
-                raise JiyiError(
-                    f"the LLMLingua-2 model {self._source!r} failed ({reason}): use PruneTokens for this text"
-                ) from error
+                failed = f"the LLMLingua-2 model {self._source!r} failed ({reason})"
+                raise JiyiError(f"{failed}: use PruneTokens for this text") from error
         return _BETWEEN_HAN.sub("", str(result["compressed_prompt"])).strip()
 
     def _load(self) -> Any:
@@ -142,9 +135,8 @@ class LLMLingua:
             library = importlib.import_module("llmlingua.prompt_compressor")
             folder = self._source
             if not Path(folder).is_dir():
-                folder = importlib.import_module("huggingface_hub").snapshot_download(
-                    folder, local_files_only=True
-                )
+                hub = importlib.import_module("huggingface_hub")
+                folder = hub.snapshot_download(folder, local_files_only=True)
             model = library.PromptCompressor.__new__(library.PromptCompressor)
             model.use_llmlingua2, model.retrieval_model, model.retrieval_model_name = True, None, None
             model.open_api_config, model.cache_bos_num, model.prefix_bos_num = {}, 10, 100

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from jiyi.compression.compressor import Compressed, Compressible, Given, check_rate
+from jiyi.compression.compressor import Compressed, Compressible, Given, Limit, check_rate
 from jiyi.compression.words import KEPT, Word, split_words
 from jiyi.text import TokenCounter, counter_for
 
@@ -55,12 +55,8 @@ class _PrunedText:
         """Take back the best words that fit into the remaining tokens, last dropped first."""
         room = target - self.tokens()
         rendered = 0
-        lost = (place for place in reversed(self.order) if place in self.dropped)
-        worthy = [
-            place
-            for place in lost
-            if _has_content(self.words[place]) and _MIN_RESTORED_WORTH <= self.words[place].worth < KEPT
-        ]
+        lost = ((place, self.words[place]) for place in reversed(self.order) if place in self.dropped)
+        worthy = [n for n, word in lost if _has_content(word) and _MIN_RESTORED_WORTH <= word.worth < KEPT]
         for place in worthy[:_MAX_RESTORED]:
             if room < 0 or rendered > _MAX_RENDERED:
                 break
@@ -170,9 +166,7 @@ class PruneTokens:
     def __post_init__(self) -> None:
         check_rate(self.rate, self.force_tokens)
 
-    def __call__(
-        self, given: Given, *, max_tokens: int | None = None, query: str | None = None
-    ) -> Compressed:
+    def __call__(self, given: Given, *, max_tokens: Limit = None, query: str | None = None) -> Compressed:
         """Return the texts without the words that say least, as `Compressor`; ``query`` is ignored."""
         texts = Compressible(given, self.counter, "prune_tokens", max_tokens)
         hard = max_tokens is not None

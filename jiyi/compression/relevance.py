@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
-from jiyi.compression.compressor import Compressed, Compressible, Given
+from jiyi.compression.compressor import Compressed, Compressible, Given, Limit
 from jiyi.compression.prune_tokens import PruneTokens
 from jiyi.compression.sentences import Sentence, signs, split_messages
 from jiyi.errors import InputError, LLMError
@@ -50,16 +50,12 @@ class Relevance:
     llm: LLM | None = None  # chooses the sentences; None: the scorer alone
     counter: TokenCounter = field(default_factory=counter_for, kw_only=True, repr=False)
 
-    def __call__(
-        self, given: Given, *, max_tokens: int | None = None, query: str | None = None
-    ) -> Compressed:
+    def __call__(self, given: Given, *, max_tokens: Limit = None, query: str | None = None) -> Compressed:
         """Return the sentences that serve ``query``, as `Compressor`; without a query it is an InputError."""
         if query is not None and not isinstance(query, str):
             raise InputError(f"query must be text, not {type(query).__name__}")
         if query is None or not query.strip():
-            raise InputError(
-                'Relevance needs query="what the text is read for"; to shorten without one use PruneTokens'
-            )
+            raise InputError('Relevance needs query="what the text is read for"; PruneTokens needs none')
         texts = Compressible(given, self.counter, "relevance", max_tokens)
         messages = texts.messages
         limit = max(1, texts.tokens // 2) if max_tokens is None else max_tokens
@@ -172,11 +168,8 @@ def _score_sentences(sentences: list[Sentence], query: str) -> list[float]:
     ]
     speakers = {term for sentence in sentences for term in analyse(sentence.speaker)} & wanted
     best = max(weight.values(), default=0.0)
-    patterns = {
-        Trait.DATE: signs().asks_date,
-        Trait.NUMBER: signs().asks_number,
-        Trait.NAME: signs().asks_name,
-    }
+    words = signs()
+    patterns = {Trait.DATE: words.asks_date, Trait.NUMBER: words.asks_number, Trait.NAME: words.asks_name}
     asks = [kind for kind, pattern in patterns.items() if pattern.search(query.lower())]
     wanted_traits = reduce(or_, asks, Trait(0))
     found_traits = [traits(sentence.text) for sentence in sentences]

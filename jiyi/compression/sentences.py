@@ -90,7 +90,7 @@ def split_messages(messages: Sequence[Message]) -> list[Sentence]:
 
     A sentence never ends inside code, JSON, URLs, numbers and quotations.
     """
-    sentences: list[Sentence] = []
+    found: list[Sentence] = []
     turn = -1
     for source, message in enumerate(messages):
         turn += 1
@@ -101,11 +101,9 @@ def split_messages(messages: Sequence[Message]) -> list[Sentence]:
             labelled = label is not None and label["label"].lower() not in ("http", "https")
             if label and labelled:
                 turn, speaker = turn + (place > 0), label["label"]
-            sentences.append(
-                Sentence(text=text, turn=turn, source=source, speaker=speaker, labelled=labelled)
-            )
+            found.append(Sentence(text=text, turn=turn, source=source, speaker=speaker, labelled=labelled))
             before = text
-    return sentences
+    return found
 
 
 def _split_sentences(text: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ from datetime import UTC, tzinfo
 from string import Template
 from typing import Literal
 
-from jiyi.compression.compressor import Compressed, Compressible, Given
+from jiyi.compression.compressor import Compressed, Compressible, Given, Limit
 from jiyi.compression.summarize_extractive import choose, summarise, write
 from jiyi.compression.summarize_points import bullets, labelled, previous_points
 from jiyi.errors import BadReply, InputError, LLMError
@@ -66,12 +66,7 @@ class Summarize:
             raise InputError(f'language={self.language!r} must be "auto", "zh" or "en"')
 
     def __call__(
-        self,
-        given: Given,
-        *,
-        max_tokens: int | None = None,
-        query: str | None = None,
-        previous: str | None = None,
+        self, given: Given, *, max_tokens: Limit = None, query: str | None = None, previous: str | None = None
     ) -> Compressed:
         """Return the texts as a summary, as `Compressor`; ``query`` is ignored.
 

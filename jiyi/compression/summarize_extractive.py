@@ -31,13 +31,15 @@ _MAX_MISSES = 60  # points in a row that do not fit before the rest is not tried
 _MAX_BULLET_CHARS = 160  # characters up to which sentences that follow each other share a bullet
 _NUMBER = re.compile(r"\d+(?:[.:]\d+)*")
 
+_Sets = list[frozenset[str]]  # of each point, its terms or its numbers
+
 
 @dataclass(slots=True)
 class _Selection:
     """Points taken so far."""
 
-    terms: list[frozenset[str]]
-    numbers: list[frozenset[str]]
+    terms: _Sets
+    numbers: _Sets
     places: list[int] = field(default_factory=list)  # in the order they were taken
     shown: set[str] = field(default_factory=set)
     counts: Counter[int] = field(default_factory=Counter)  # of the stretches of the conversation
@@ -148,9 +150,7 @@ def _merge_repetitions(points: Sequence[Point]) -> list[Point]:
     return list(distinct.values())
 
 
-def _discount_superseded(
-    points: list[Point], terms: list[frozenset[str]], numbers: list[frozenset[str]]
-) -> list[Point]:
+def _discount_superseded(points: list[Point], terms: _Sets, numbers: _Sets) -> list[Point]:
     """Return the points; those of the earlier summary are worth less if newer ones replace them.
 
     A newer point with the same words and other numbers replaces one; a to-do is done if a
@@ -171,7 +171,7 @@ def _discount_superseded(
     return discounted
 
 
-def _replaces(terms: list[frozenset[str]], numbers: list[frozenset[str]], newer: int, older: int) -> bool:
+def _replaces(terms: _Sets, numbers: _Sets, newer: int, older: int) -> bool:
     if not numbers[newer] or not numbers[older] or numbers[newer] == numbers[older]:
         return False
     alike = len(terms[newer] & terms[older])

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
+from typing import Any
 
 from jiyi.compression.sentences import signs
 from jiyi.prompts import Language, wording
@@ -130,7 +131,8 @@ def _label(message: Message, language: Language) -> str:
 
 
 def _read_points(message: Message, place: int, language: Language, *, answers: bool) -> Iterator[Point]:
-    label, number = _label(message, language), 0
+    number = 0
+    said: Any = {"label": _label(message, language), "sources": (message.id,), "message": place}
     for sentence in sentences(_message_text(message)):
         is_nod = signs().nod.match(sentence) is not None and salience(sentence) < _MIN_SALIENCE
         for words in _split_sentence(sentence, _MAX_POINT_CHARS[language]):
@@ -141,9 +143,7 @@ def _read_points(message: Message, place: int, language: Language, *, answers: b
                 worth += _QUESTION_BONUS
             elif worth >= _MIN_SALIENCE and answers:
                 worth, answers = worth + _ANSWER_BONUS, False
-            yield Point(
-                words=words, label=label, sources=(message.id,), worth=worth, message=place, place=number
-            )
+            yield Point(words=words, worth=worth, place=number, **said)
             number += 1
 
 
@@ -203,9 +203,8 @@ def _format_arguments(written: str) -> str:
     except (ValueError, RecursionError):
         parsed = None
     if isinstance(parsed, dict):
-        written = ", ".join(
-            v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in parsed.values()
-        )
+        values = (v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in parsed.values())
+        written = ", ".join(values)
     return _truncate(" ".join(written.split()), _MAX_ARGUMENT_CHARS)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate, groupby
 
-from jiyi.compression.compressor import Compressed, Compressible, Given
+from jiyi.compression.compressor import Compressed, Compressible, Given, Limit
 from jiyi.compression.json_lines import CELL, JsonLines, json_lines
 from jiyi.compression.sentences import signs
 from jiyi.errors import InputError
@@ -62,9 +62,7 @@ class ToolOutput:
     def __post_init__(self) -> None:
         check_tokens("max_tokens", self.max_tokens)
 
-    def __call__(
-        self, given: Given, *, max_tokens: int | None = None, query: str | None = None
-    ) -> Compressed:
+    def __call__(self, given: Given, *, max_tokens: Limit = None, query: str | None = None) -> Compressed:
         """Return one output, short, as `Compressor`; ``query`` is ignored."""
         texts = Compressible(given, self.counter, "tool_output", max_tokens)
         if len(texts.messages) != 1:

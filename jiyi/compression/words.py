@@ -34,12 +34,8 @@ _FINAL_DOT = re.compile(r"\.(?=\s|$|[\u4e00-\u9fff\"')”])")
 _PAIRS = dict(zip(")）]】}”’」』》>", "(（[【{“‘「『《<", strict=True))
 _FOREIGN, _NAMED, _WEIGHTY, _PLAIN, _COMMON, _LIGHT = 2.0, 1.7, 1.5, 1.0, 0.8, 0.5
 _SIGN, _PRAISE, _RELATION, _END, _MARK, _FUNCTION, _FILLER = 0.6, 0.3, 0.16, 0.35, 0.1, 0.07, 0.03
-_LISTED_EN = {"relation_en": _RELATION, "filler_en": _FILLER, "function_en": _FUNCTION}
-_LISTED_EN |= {
-    "praise_en": _PRAISE,
-    "light_en": _LIGHT,
-    "common_en": _COMMON,
-}  # the first that has a word counts
+_LISTED_EN = {"relation_en": _RELATION, "filler_en": _FILLER, "function_en": _FUNCTION, "praise_en": _PRAISE}
+_LISTED_EN |= {"light_en": _LIGHT, "common_en": _COMMON}  # the first list that has a word counts
 _WEEKDAY_ZH = re.compile(r"((?:[上下这本]个?)?(?:周|星期|礼拜)[一二三四五六日天末])")
 _GRAMMAR_ZH = "dpcruyeo"  # tags whose frequency says nothing
 _RARITY = 0.15  # what a word gains for each power of ten by which it is rarer than 1,000 in 60 million
