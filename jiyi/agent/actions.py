@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, get_type_hints, overload
 
 from pydantic import TypeAdapter
@@ -75,9 +76,8 @@ class Environment:
         """Execute an action and return its outcome, also an error; KeyboardInterrupt is raised at once."""
         at, started = self.clock(), time.monotonic()
         try:
-            result = run_within(
-                lambda: action.function(**args), self.seconds, owner=self, most_late=_MAX_LATE
-            )
+            call = partial(action.function, **args)
+            result = run_within(call, self.seconds, owner=self, most_late=_MAX_LATE)
             text, ok = ("ok" if result is None else result), True
             if not isinstance(text, str):
                 text = json.dumps(text, ensure_ascii=False, default=str)

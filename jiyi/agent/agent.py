@@ -22,6 +22,9 @@ from jiyi.working import Scratch, describe_call
 
 _MAX_FAILURES = 3  # of the same call
 
+_OnText = Callable[[str], object] | None
+_OnStep = Callable[[Step], object] | None
+
 
 class Agent:
     """Answers questions with a model, its tools and a memory.
@@ -71,13 +74,7 @@ class Agent:
             raise InputError(f"two actions are called {twice}; a model tells them apart by name")
         self._system = system_prompt(all_goals, system, prompt_language)
 
-    def run(
-        self,
-        question: str,
-        session_id: str,
-        on_text: Callable[[str], object] | None = None,
-        on_step: Callable[[Step], object] | None = None,
-    ) -> Run:
+    def run(self, question: str, session_id: str, on_text: _OnText = None, on_step: _OnStep = None) -> Run:
         """Save a question, work on it, and save the answer.
 
         ``on_text`` is called with each piece of text of the model, also of texts with tool calls, ``on_step``
@@ -101,12 +98,7 @@ class Agent:
         message = memory.save_message(session_id, role="user", content=question)
         return _Loop(self, question, session_id, message, on_text=on_text, on_step=on_step).run()
 
-    def resume(
-        self,
-        session_id: str,
-        on_text: Callable[[str], object] | None = None,
-        on_step: Callable[[Step], object] | None = None,
-    ) -> Run:
+    def resume(self, session_id: str, on_text: _OnText = None, on_step: _OnStep = None) -> Run:
         """Continue the interrupted run of a session from its stored steps.
 
         Without any step the newest question is worked on again. Raises `WrongState` if there is no question,
@@ -142,8 +134,8 @@ class _Loop:
     session_id: str
     message: Message | None = None  # the saved question, which recall must not find
     task: Task | None = None  # of an interrupted run
-    on_text: Callable[[str], object] | None = None
-    on_step: Callable[[Step], object] | None = None
+    on_text: _OnText = None
+    on_step: _OnStep = None
 
     def __post_init__(self) -> None:
         agent, task, message = self.agent, self.task, self.message

@@ -90,9 +90,7 @@ def load_dataset(path: str | Path) -> Dataset:
     try:
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise ImportFailed(
-            f"{file} cannot be read: {error.strerror}; give the path of a JSON file"
-        ) from error
+        raise ImportFailed(f"{file} cannot be read: {error.strerror}; name a file of JSON") from error
     except UnicodeDecodeError as error:
         raise ImportFailed(f"{file} is not UTF-8 (byte {error.start}); convert it first") from error
     except ValueError as error:  # a NUL in the path
@@ -131,10 +129,9 @@ def hide_ids(conversation: Conversation, random: Random) -> Conversation:
         if session.messages
     ]
     sessions.sort(key=lambda session: (cast("datetime", session.messages[0].created_at), session.id))
+    hide = names.__getitem__
     questions = [
-        replace(
-            q, evidence=tuple(names[id_] for id_ in q.evidence), stale=tuple(names[id_] for id_ in q.stale)
-        )
+        replace(q, evidence=tuple(map(hide, q.evidence)), stale=tuple(map(hide, q.stale)))
         for q in conversation.questions
     ]
     return replace(conversation, sessions=tuple(sessions), questions=tuple(questions))

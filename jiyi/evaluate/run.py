@@ -80,9 +80,7 @@ def evaluate(
     tallies = [_Tally(JIYI, place, opener) for place, opener in places.items()]
     tallies += [_Tally(name) for name in check_baselines(baselines)]
     counter = counter_for(load_settings().model)
-    counter.count_text(
-        " ".join(analyse("预热 warm"))
-    )  # loads the dictionaries, so that no search waits for it
+    counter.count_text(" ".join(analyse("预热 warm")))  # loads dictionaries that a search would wait for
     with ExitStack() as stack:
         if embedder is None:
             embedder = wiring.embedder_for(load_settings())
@@ -154,6 +152,7 @@ class _Tally:
             groups.setdefault(outcome.question.category, []).append(outcome)
         shares = self.in_context
         means = {size: fmean(shares[size]) if size in shares else None for size in budgets}
+        vectors = self.seconds_vectors if first else None
         too_large = [
             f"{budget} tokens are too few for {count} of the questions alone: no window was made for "
             "them, and their evidence counts as not shown"
@@ -169,11 +168,7 @@ class _Tally:
             by_category={name: _score(of_it) for name, of_it in sorted(groups.items())},
             evidence_in_context=means,
             latency=Latency.of(self.times),
-            ingest=Ingest(
-                messages=dataset.messages,
-                seconds_text=self.seconds_text,
-                seconds_vectors=self.seconds_vectors if first else None,
-            ),
+            ingest=Ingest(messages=dataset.messages, seconds_text=self.seconds_text, seconds_vectors=vectors),
             notes=(*self.notes, *too_large),
         )
 

@@ -97,9 +97,8 @@ def open_sqlite(embedder: Embedder) -> Iterator[MemoryManager]:
     try:
         folder = TemporaryDirectory(prefix="jiyi-evaluate-")
     except OSError as error:
-        raise StorageError(
-            f"no temporary folder can be made: {error.strerror}; set TMPDIR to a folder with room"
-        ) from error
+        why = f"no temporary folder can be made: {error.strerror}"
+        raise StorageError(f"{why}; set TMPDIR to a folder with room") from error
     user_id = secrets.token_hex(16)
     with folder as path:
         file = Path(path) / "memory.db"
@@ -128,10 +127,8 @@ def opener_for(backend: str) -> tuple[str, Opener]:
         return SQLITE, open_sqlite
     place = locate(backend) if "://" in backend else Place()
     if place.url is None:
-        raise SettingsError(
-            f"no backend {mask(backend)!r} to evaluate on; there are {SQLITE}, with one file a "
-            f"conversation, and {_POSTGRES}://…, a database that holds nothing else"
-        )
+        known = f"{SQLITE}, with one file a conversation, and {_POSTGRES}://…, a database of nothing else"
+        raise SettingsError(f"no backend {mask(backend)!r} to evaluate on; there are {known}")
     # An evaluation fills the database, and its vectors are of one embedder.
     others = [u for u in list_users(place) if not u.startswith(_PREFIX)] if database_exists(place) else []
     if others:

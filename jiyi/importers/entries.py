@@ -15,6 +15,7 @@ _MAX_ID_CHARS = 200
 _MAX_LABEL_CHARS = 300  # of a title or other metadata
 _DEFAULT_CONFIDENCE = 0.9  # in the facts of another memory
 
+_Fields = Mapping[str, Any]
 _Body = dict[str, Any]
 _Turn = tuple[Sequence[_Body], Sequence[str]]
 
@@ -49,14 +50,7 @@ class RecordMaker:
         return tuple(name for name in names if name != mine and len(names) > 1)
 
     def message(
-        self,
-        where: str,
-        body: Mapping[str, Any],
-        *,
-        id: object,
-        session: object,
-        date: object = None,
-        **labels: Any,
+        self, where: str, body: _Fields, *, id: object, session: object, date: object = None, **labels: Any
     ) -> Entry:
         """Make a message from a Chat Completions dict; system prompts are left out.
 

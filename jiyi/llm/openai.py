@@ -24,6 +24,7 @@ __all__ = ["OpenAILLM"]
 
 _T = TypeVar("_T")
 _Body = Mapping[str, Any]  # the fields of a request
+_Messages = Sequence[Mapping[str, Any]]
 
 _FIELD_REFUSED = frozenset({400, 422})  # for a field that an endpoint does not know
 
@@ -71,9 +72,8 @@ def _adapt(request: _Body, refused: frozenset[str]) -> dict[str, Any]:
 
 def _find_refused(words: str, body: _Body, refused: frozenset[str]) -> str | None:
     """Return what an endpoint refused with these words; None: something that no other request helps."""
-    found = next(
-        (field for field, pattern in _REFUSALS.items() if field in body and pattern.search(words)), None
-    )
+    matching = (field for field, pattern in _REFUSALS.items() if field in body and pattern.search(words))
+    found = next(matching, None)
     if found is None and "response_format" in body:
         return "response_format" if "json_schema" in refused else "json_schema"
     return found
@@ -125,7 +125,7 @@ class OpenAILLM:
 
     def complete(
         self,
-        messages: Sequence[Mapping[str, Any]],
+        messages: _Messages,
         *,
         max_tokens: int | None = None,
         temperature: float = 0,
@@ -144,15 +144,17 @@ class OpenAILLM:
         if schema is not None:
             asked = {"name": "answer", "strict": True, "schema": _check_sendable("schema", dict(schema))}
             request["response_format"] = {"type": "json_schema", "json_schema": asked}
-        reply = self._retry(
-            lambda left, n: self._parse(read_reply, self._request(request, left, n)[0]), probe_aside=True
-        )
+
+        def ask(left: float, attempt: int) -> Reply:
+            return self._parse(read_reply, self._request(request, left, attempt)[0])
+
+        reply = self._retry(ask, probe_aside=True)
         places = [place for word in stop if word and (place := reply.text.find(word)) >= 0]
         return replace(reply, text=reply.text[: min(places)], finish="stop") if places else reply
 
     def chat(
         self,
-        messages: Sequence[Mapping[str, Any]],
+        messages: _Messages,
         *,
         tools: Sequence[Mapping[str, Any]] = (),
         max_tokens: int | None = None,
@@ -163,10 +165,9 @@ class OpenAILLM:
         request = _write_request("chat", messages, max_tokens, temperature)
         if tools:
             request["tools"] = _check_sendable("tools", [dict(tool) for tool in tools])
-        if on_text is not None:
-            request |= {"stream": True, "stream_options": {"include_usage": True}}
         if on_text is None:
             return self._retry(partial(self._request_turn, request, None))
+        request |= {"stream": True, "stream_options": {"include_usage": True}}
         relay = Relay()
         return relay.run(lambda: self._retry(partial(self._request_turn, request, relay)), on_text)
 
@@ -175,14 +176,8 @@ class OpenAILLM:
         self._client.close()
 
     def _retry(self, ask: Callable[[float, int], _T], *, probe_aside: bool = False) -> _T:
-        return retry_within(
-            ask,
-            self._breaker,
-            endpoint=self._endpoint,
-            faults=_FAULTS,
-            time_limit=self.time_limit,
-            probe_aside=probe_aside,
-        )
+        place: Any = {"endpoint": self._endpoint, "faults": _FAULTS, "probe_aside": probe_aside}
+        return retry_within(ask, self._breaker, time_limit=self.time_limit, **place)
 
     def _request_turn(self, request: _Body, relay: Relay | None, left: float, attempt: int) -> Turn:
         raw, body = self._request(request, left, attempt, relay)
@@ -226,12 +221,8 @@ class OpenAILLM:
                 raise
             words = self._endpoint.short(str(failure.error))
         # Out here, and without another try: text passed on cannot be taken back.
-        raise Failure(
-            LLMUnreachable(
-                f"{self._endpoint.shown} broke off in the middle of its answer ({words}): "
-                "what came before that is all there is; ask again"
-            )
-        )
+        broke_off = f"{self._endpoint.shown} broke off in the middle of its answer ({words})"
+        raise Failure(LLMUnreachable(f"{broke_off}: what came before that is all there is; ask again"))
 
     def _parse(self, read: Callable[[bytes], _T], raw: bytes) -> _T:
         try:
@@ -240,9 +231,7 @@ class OpenAILLM:
             raise _FAULTS.unusable(self._endpoint, error, raw) from None
 
 
-def _add_schema(
-    messages: Sequence[Mapping[str, Any]], schema: Mapping[str, Any]
-) -> Sequence[Mapping[str, Any]]:
+def _add_schema(messages: _Messages, schema: Mapping[str, Any]) -> _Messages:
     """Add the schema to the last message, where models look and every server allows it."""
     *before, last = messages
     content = last.get("content")
@@ -250,14 +239,13 @@ def _add_schema(
     words = load_prompt("answer_in_json", spoken).substitute(schema=json.dumps(schema, ensure_ascii=False))
     if last.get("role") != "user":
         return [*messages, {"role": "user", "content": words}]
-    added = (
-        [*content, {"type": "text", "text": words}] if isinstance(content, list) else f"{content}\n\n{words}"
-    )
+    part = {"type": "text", "text": words}
+    added = [*content, part] if isinstance(content, list) else f"{content}\n\n{words}"
     return [*before, {**last, "content": added}]
 
 
 def _write_request(
-    verb: str, messages: Sequence[Mapping[str, Any]], max_tokens: int | None, temperature: float
+    verb: str, messages: _Messages, max_tokens: int | None, temperature: float
 ) -> dict[str, Any]:
     if max_tokens is not None and max_tokens < 1:
         raise InputError(f"max_tokens must be at least 1, not {max_tokens}")

@@ -93,11 +93,9 @@ def ask_json(
         repair = load_prompt("repair_json", language).substitute(error=reason, schema=shown)
         bad = reply.text[:_MAX_QUOTED_CHARS] or "…"  # some endpoints refuse an empty message
         messages = [*messages, {"role": "assistant", "content": bad}, {"role": "user", "content": repair}]
-    beginning = " ".join(reply.text[:200].split()) or "nothing"
-    raise BadReply(
-        f"the model gave no usable JSON, twice: {reason}; use a larger model, or one that "
-        f"follows JSON schemas; its answer begins: {beginning}"
-    )
+    begins = " ".join(reply.text[:200].split()) or "nothing"
+    advice = "use a larger model, or one that follows JSON schemas"
+    raise BadReply(f"the model gave no usable JSON, twice: {reason}; {advice}; its answer begins: {begins}")
 
 
 def ask_each(
@@ -111,12 +109,8 @@ def ask_each(
     numbers = [str(number) for number in range(1, len(texts) + 1)]
     passages = "\n\n".join(f"[{n}]\n{quote(text)}" for n, text in zip(numbers, texts, strict=True))
     question = load_prompt(prompt, language).substitute(passages=passages, count=len(texts), **words)
-    schema = {
-        "type": "object",
-        "properties": dict.fromkeys(numbers, value),
-        "required": numbers,
-        "additionalProperties": False,
-    }
+    closed = {"required": numbers, "additionalProperties": False}
+    schema = {"type": "object", "properties": dict.fromkeys(numbers, value), **closed}
     answer = ask_json(llm, [{"role": "user", "content": question}], schema, language=language)
     return [answer[number] for number in numbers]
 

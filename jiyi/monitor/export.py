@@ -97,12 +97,10 @@ def otel_metrics(monitor: ContextMonitor, meter: "Meter") -> None:
             create = getattr(meter, f"create_observable_{metric['kind']}")
             full_name = f"jiyi.{name.replace('_', '.')}"
             create(full_name, [partial(observe, metric)], metric["unit"], metric["help"])
-    histograms = {
-        metric["figure"]: meter.create_histogram(
-            name, metric["unit"], metric["help"], explicit_bucket_boundaries_advisory=metric["buckets"]
-        )
-        for name, metric in _metrics("listener").items()
-    }
+    histograms = {}
+    for name, metric in _metrics("listener").items():
+        buckets: Any = {"explicit_bucket_boundaries_advisory": metric["buckets"]}
+        histograms[metric["figure"]] = meter.create_histogram(name, metric["unit"], metric["help"], **buckets)
 
     def record(figure: Figure, value: float, task_type: str) -> None:
         scaled = value / 1000 if figure == "build_milliseconds" else value
@@ -146,21 +144,14 @@ _Attributes = dict[str, Any]  # of a span; None where a value is not known
 _COUNT, _ID = "gen_ai.memory.record.count", "gen_ai.memory.record.id"
 _CAPTURE_TEXT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _CAPTURE_VALUES = frozenset({"true", "span_only", "span_and_event"})
+_OF_ERRORS: Any = {"record_exception": False, "set_status_on_exception": False}  # see `traced`
 
-
-_VERBS: Mapping[str, Sequence[str]] = {
-    "search_memory": ("search",),
-    "upsert_memory": (
-        "save_message",
-        "save_messages",
-        "replace_messages",
-        "import_",
-        "remember",
-        "learn_facts",
-    ),
-    "update_memory": ("update", "restore", "pin", "unpin"),
-    "delete_memory": ("pop_messages", "forget", "run_forget_gate"),
-    "build_context": ("build_context",),
+_VERBS = {
+    "search_memory": "search",
+    "upsert_memory": "save_message save_messages replace_messages import_ remember learn_facts",
+    "update_memory": "update restore pin unpin",
+    "delete_memory": "pop_messages forget run_forget_gate",
+    "build_context": "build_context",
 }
 """The traced verbs, by operation."""
 
@@ -173,7 +164,7 @@ def traced(memory: type[_T]) -> type[_T]:
     Of an error they have the class, not the message, which may quote messages of users.
     """
     for operation, names in _VERBS.items():
-        for name in names:
+        for name in names.split():
             setattr(memory, name, _with_span(getattr(memory, name), operation))
     return memory
 
@@ -189,12 +180,8 @@ def _with_span(verb: Callable[..., Any], operation: str) -> Callable[..., Any]:
 
         if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):  # none is set
             return verb(*args, **kwargs)
-        with trace.get_tracer("jiyi").start_as_current_span(
-            operation,
-            attributes={"gen_ai.operation.name": operation},
-            record_exception=False,
-            set_status_on_exception=False,
-        ) as span:
+        start, named = trace.get_tracer("jiyi").start_as_current_span, {"gen_ai.operation.name": operation}
+        with start(operation, attributes=named, **_OF_ERRORS) as span:
             try:
                 result = verb(*args, **kwargs)
             except BaseException as error:

@@ -35,10 +35,9 @@ class Usage:
             value = getattr(self, field.name)
             if value is not None and (type(value) is not int or value < 0):
                 raise InputError(f"{field.name}={value!r} must be a whole number of at least 0")
-        if self.cached_tokens and self.prompt_tokens is not None and self.cached_tokens > self.prompt_tokens:
-            raise InputError(
-                f"{self.cached_tokens} cached tokens are more than the prompt's {self.prompt_tokens}"
-            )
+        prompt, cached = self.prompt_tokens, self.cached_tokens
+        if cached and prompt is not None and cached > prompt:
+            raise InputError(f"{cached} cached tokens are more than the prompt's {prompt}")
 
     @classmethod
     def of(cls, given: object) -> "Usage":
@@ -158,9 +157,7 @@ class Thresholds:
             if not (isfinite(warning) and isfinite(critical)):
                 raise SettingsError(f"the limits of {name} must be finite numbers")
             if (critical > warning) if name in _LOWER_IS_WORSE else (critical < warning):
-                raise SettingsError(
-                    f"{name} would be critical before it warns: swap {critical:g} and {warning:g}"
-                )
+                raise SettingsError(f"{name} is critical before it warns: swap {critical:g} and {warning:g}")
         if self.fewest < 1:
             raise SettingsError(f"fewest must be at least 1, not {self.fewest}")
 
@@ -202,11 +199,8 @@ def _figure_alerts(gauges: Gauges, limits: Thresholds) -> Iterator[Alert]:
         ("output_share", gauges.output_share.p95, gauges.output_share.count),
         ("hit_rate", gauges.hit_rate or 0.0, gauges.judged),
     )
-    details = {
-        "summaries": gauges.summaries,
-        "windows": gauges.windows,
-        "enough": max(gauges.output_reserve, ceil(gauges.output_tokens.p95)),
-    }
+    enough = max(gauges.output_reserve, ceil(gauges.output_tokens.p95))
+    details = {"summaries": gauges.summaries, "windows": gauges.windows, "enough": enough}
     for name, value, count in figures:
         if count >= limits.fewest:
             yield from _threshold_alert(name, value, limits, details, {"task_type": gauges.task_type or ""})

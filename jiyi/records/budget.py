@@ -172,9 +172,7 @@ class Budget:
         object.__setattr__(self, "shares", dict(self.shares))
         for section, share in self.shares.items():
             if section not in SHARED_SECTIONS:
-                raise BadBudget(
-                    f"no share for {short_repr(section)}; sharing are {', '.join(SHARED_SECTIONS)}"
-                )
+                raise BadBudget(f"{short_repr(section)} has no share; sharing: {', '.join(SHARED_SECTIONS)}")
             if not isinstance(share, int | float) or not 0 <= share <= 1:
                 raise BadBudget(f"the share of {section} is {short_repr(share)}, not a number from 0 to 1")
         share = self.profile_share

@@ -50,9 +50,8 @@ def copy_json(value: Any, where: str, error: type[InputError] = InputError, dept
     if isinstance(value, list | tuple):
         return [copy_json(inner, f"{where}[{i}]", error, depth + 1) for i, inner in enumerate(value)]
     shown = value if isinstance(value, float) else type(value).__name__
-    raise error(
-        f"{where} is {shown}, which is no JSON; use text, numbers, true, false, null, lists and dicts"
-    )
+    values = "text, numbers, true, false, null, lists and dicts"
+    raise error(f"{where} is {shown}, which is no JSON; use {values}")
 
 
 class _ShortRepr(Repr):
@@ -86,9 +85,7 @@ def set_utc(record: object, *names: str, error: type[InputError] = InputError) -
 
 
 def in_utc(moment: object, name: str, error: type[InputError] = InputError) -> datetime:
-    """Return a datetime in UTC; raises ``error`` if it is none or outside the years 1 to 9999, or
-    `NaiveDatetime`.
-    """
+    """Return a datetime in UTC; `NaiveDatetime`, or ``error`` if it is none or not of the years 1 to 9999."""
     if not isinstance(moment, datetime):
         raise error(f"{name} must be an aware datetime, not {type(moment).__name__}")
     if moment.tzinfo is UTC:

@@ -133,12 +133,10 @@ class Query:
             raise BadQuery(f"since={self.since} lies after until={self.until}; swap them")
         if not isinstance(self.where, Condition | Junction | None):
             raise BadQuery(f"where is what read_filter returns, not {type(self.where).__name__}")
-        for what, names, choices in (
-            ("role", self.roles, _ROLES),
-            ("fact_status", self.fact_status, _STATUSES),
-        ):
-            for name in names or ():
-                check_choice(what, name, choices, BadQuery)
+        for role in self.roles or ():
+            check_choice("role", role, _ROLES, BadQuery)
+        for status in self.fact_status or ():
+            check_choice("fact_status", status, _STATUSES, BadQuery)
 
     def with_limit(self, limit: int) -> "Query":
         """Return this query with another limit; `dataclasses.replace` would check everything again."""

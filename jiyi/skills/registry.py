@@ -224,9 +224,7 @@ def parse_front_matter(text: str) -> dict[str, Any]:
     import yaml  # type: ignore[import-untyped]
 
     if text.count("[") + text.count("{") > _MAX_BRACKETS:
-        raise InputError(
-            f"the front matter has more than {_MAX_BRACKETS} brackets; keep it to fields and lists"
-        )
+        raise InputError(f"the front matter has more than {_MAX_BRACKETS} brackets; write fields and lists")
     fault: yaml.YAMLError | None = None
     quoted = _PLAIN_WITH_COLON.sub(lambda line: f"{line[1]}: {json.dumps(line[2], ensure_ascii=False)}", text)
     for candidate in (text, quoted):
