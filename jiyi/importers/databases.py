@@ -24,6 +24,7 @@ from jiyi.importers.entries import (
     as_list,
     join_text,
     parse_langchain_message,
+    parse_llama_index_message,
     tool_call,
 )
 from jiyi.storage.sql import read_statements
@@ -104,19 +105,6 @@ def _parse_responses_item(item: Mapping[str, Any]) -> _Parsed:
     return {}, [f"items of type {str(kind)[:40]}"]
 
 
-def _parse_llama_index(message: Mapping[str, Any]) -> _Parsed:
-    blocks = [{"type": "text", **as_dict(block)} for block in message.get("blocks") or ()]
-    texts = [block for block in blocks if block.get("block_type", "text") == "text"]
-    extra = as_dict(message.get("additional_kwargs"))
-    body = {"role": message.get("role"), "content": join_text(texts) or join_text(message.get("content"))}
-    given_calls = [block for block in blocks if block.get("block_type") == "tool_call"]
-    calls = [tool_call(c.get("tool_call_id"), c.get("tool_name"), c.get("tool_kwargs")) for c in given_calls]
-    body |= {"tool_calls": calls or extra.get("tool_calls")} if calls or extra.get("tool_calls") else {}
-    body |= {"tool_call_id": extra.get("tool_call_id")} if body["role"] == "tool" else {}
-    others = [block for block in blocks if block not in texts and block not in given_calls]
-    return body, [f"blocks of type {str(block.get('block_type'))[:40]}" for block in others]
-
-
 # By framework: the columns by which tables are recognised, since their names can be chosen; what is selected,
 # with dates in UTC; and what parses a message.
 _CHATS: Mapping[str, tuple[frozenset[str], str, Callable[[Mapping[str, Any]], _Parsed]]] = {
@@ -133,7 +121,7 @@ _CHATS: Mapping[str, tuple[frozenset[str], str, Callable[[Mapping[str, Any]], _P
     "llama-index": (
         frozenset({"id", "key", "timestamp", "role", "status", "data"}),
         "id, key, data, timestamp / 1e9",
-        _parse_llama_index,
+        parse_llama_index_message,
     ),
 }
 

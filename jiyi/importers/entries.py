@@ -248,3 +248,30 @@ def parse_langchain_message(message: Mapping[str, Any]) -> tuple[dict[str, Any],
     if isinstance(message.get("name"), str) and message["name"]:
         body["name"] = message["name"]
     return body, left_out
+
+
+_LLAMA_INDEX_ROLES = {"function": "tool", "chatbot": "assistant", "model": "assistant"}
+
+
+def parse_llama_index_message(message: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return a message of LlamaIndex, with the calls of its blocks or extra fields, and what was left out."""
+    blocks = [{"block_type": "text", **as_dict(block)} for block in as_list(message.get("blocks"))]
+    extra, role = as_dict(message.get("additional_kwargs")), str(message.get("role"))
+    text = join_text([block for block in blocks if block["block_type"] == "text"])
+    body: dict[str, Any] = {"role": _LLAMA_INDEX_ROLES.get(role, role)}
+    body["content"] = text or join_text(message.get("content"))
+    calls: dict[str, dict[str, Any]] = {}
+    for block in blocks:
+        if block["block_type"] == "tool_call":
+            name = block.get("tool_name")  # without an id a result has the name of its tool
+            call = tool_call(block.get("tool_call_id") or name, name, block.get("tool_kwargs"))
+            calls[call["id"]] = call
+    for given in map(as_dict, as_list(extra.get("tool_calls"))):
+        if given.get("id") and isinstance(given.get("function"), Mapping):
+            calls.setdefault(given["id"], dict(given))
+    if calls and body["role"] == "assistant":
+        body["tool_calls"] = list(calls.values())
+    if body["role"] == "tool" and isinstance(extra.get("tool_call_id"), str):
+        body["tool_call_id"] = extra["tool_call_id"]
+    others = [kind for block in blocks if (kind := block["block_type"]) not in ("text", "tool_call")]
+    return body, [f"blocks of type {str(kind)[:40]}" for kind in others]

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
 from jiyi.errors import BadMessage
-from jiyi.importers.entries import as_dict, as_list, tool_call
+from jiyi.importers.entries import as_dict, parse_llama_index_message
 from jiyi.integrations.common import build_message, finish, raw_of, require_framework
 from jiyi.integrations.fitting import Fitted, Fitting, with_tokens
 from jiyi.integrations.recalling import Owner, Recalled, read_conversation
@@ -21,7 +21,6 @@ with require_framework("LlamaIndex", "llama-index"):
     from llama_index.core.llms import ChatMessage
     from llama_index.core.memory import BaseMemory, BaseMemoryBlock
 
-_ROLES = {"developer": "developer", "system": "system", "user": "user", "function": "tool", "tool": "tool"}
 _NO_SESSION = "llama-index"  # the conversation of a block without a session
 
 
@@ -185,29 +184,8 @@ def _to_message(chat: ChatMessage) -> Message:
         raw = chat.model_dump(mode="json")
     except ValueError as error:
         raise BadMessage(f"a message cannot be written as JSON: {error}") from error
-    extra = raw["additional_kwargs"]
-    extra.pop("images", None)  # they are blocks already, and would be doubled when it is read
-    role = _ROLES.get(raw["role"], "assistant")
-    body: dict[str, Any] = {"role": role, "content": chat.content or ""}
-    if role == "assistant" and (calls := _read_calls(raw)):
-        body["tool_calls"] = calls
-    if role == "tool" and isinstance(extra.get("tool_call_id"), str):
-        body["tool_call_id"] = extra["tool_call_id"]
-    return build_message(raw, body)
-
-
-def _read_calls(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the tool calls of a message: from its blocks, or from its extra fields without such."""
-    calls: dict[str, dict[str, Any]] = {}
-    for block in raw["blocks"]:
-        if block["block_type"] == "tool_call":
-            name = block["tool_name"]  # without an id a result has the name of its tool
-            call = tool_call(block["tool_call_id"] or name, name, block["tool_kwargs"])
-            calls[call["id"]] = call
-    for extra in map(as_dict, as_list(raw["additional_kwargs"].get("tool_calls"))):
-        if extra.get("id") and isinstance(extra.get("function"), dict):
-            calls.setdefault(extra["id"], dict(extra))
-    return list(calls.values())
+    raw["additional_kwargs"].pop("images", None)  # they are blocks already, and would be doubled when read
+    return build_message(raw, parse_llama_index_message(raw)[0])
 
 
 def _to_chat_message(message: Message) -> ChatMessage:
