@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Any
@@ -62,13 +63,12 @@ class RecordMaker:
         if not (body.get("content") or body.get("tool_calls") or body.get("role") == "tool"):
             return LeftOut("messages without words")
 
+        labelled = {**body, "metadata": self._labels(session, **labels)}
+        own_id = self._id(id, where, json.dumps(body, sort_keys=True, default=str))
+
         def make(scope: Scope) -> Message:
-            return Message.from_openai(
-                {**body, "metadata": self._labels(session, **labels)},
-                id=self._id(id, where, json.dumps(body, sort_keys=True, default=str)),
-                scope=scope.in_session(self._id(session, where)),
-                created_at=self.date(date),
-            )
+            home = scope.in_session(self._id(session, where))
+            return Message.from_openai(labelled, id=own_id, scope=home, created_at=self.date(date))
 
         return self._attempt(where, make)
 
@@ -98,9 +98,7 @@ class RecordMaker:
         fields: Any = {"id": self._id(id, where), "topic": title, "content": content, "metadata": metadata}
         return self._attempt(where, Knowledge, created_at=created_at, updated_at=created_at, **fields)
 
-    def item(
-        self, where: str, namespace: Sequence[str], key: str, value: Mapping[str, Any], *, date: object
-    ) -> Entry:
+    def item(self, where: str, namespace: Sequence[str], key: str, value: _Fields, *, date: object) -> Entry:
         """Make an item from a value that another program stored under a key."""
         created_at = self.date(date) or utc_now()
         fields: Any = {"namespace": tuple(namespace), "key": key, "value": value, "text": join_strings(value)}
@@ -144,12 +142,10 @@ class RecordMaker:
 
     def date(self, value: object) -> datetime | None:
         """Return a date as an aware datetime, None if it is no date."""
-        if value in (None, "") or not isinstance(value, str | int | float | datetime):
-            return None
-        try:
-            return read_moment(value, zone=self.zone)
-        except InputError:
-            return None
+        with suppress(InputError):
+            if isinstance(value, str | int | float | datetime):
+                return read_moment(value, zone=self.zone)
+        return None
 
     def hash_id(self, *parts: object) -> str:
         """Return an id for a record without a unique one at the source: the same for the same parts."""
@@ -207,9 +203,8 @@ def split_turn(role: str, content: object) -> tuple[list[_Body], list[str]]:
         kind = block.get("type")
         if kind == "tool_result" or str(kind).endswith("_tool_result"):
             current, call_id = None, block.get("tool_use_id")
-            text = block.get("content") or ""
-            if not isinstance(text, str):
-                text = join_text(text) or "[image]"
+            given = block.get("content")
+            text = join_text(given) or ("[image]" if given else "")
             bodies.append({"role": "tool", "tool_call_id": call_id, "content": text})
         elif kind in _TOOL_CALL_TYPES:
             if current is None:

@@ -212,14 +212,17 @@ _SPEAK_TOOL = "send_message"  # the tool with which these agents speak
 _EVENT_TYPES = ("heartbeat", "login", "system_alert", "bootup")
 
 
+def _parse_object(text: object) -> Mapping[str, Any]:
+    """Return the object that a text holds as JSON; {} if it holds none."""
+    try:
+        return as_dict(json.loads(str(text)))
+    except NOT_JSON:
+        return {}
+
+
 def parse_agent_file(value: object) -> Mapping[str, Any]:
     """Return an agent file, also from JSON within a JSON string; {} if it is none."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except NOT_JSON:
-            return {}
-    file = as_dict(value)
+    file = _parse_object(value) if isinstance(value, str) else as_dict(value)
     known = {"agents", "blocks"} <= file.keys() or {"core_memory", "messages"} <= file.keys()
     return file if known else {}
 
@@ -266,12 +269,7 @@ def _agent_messages(where: str, agent: Mapping[str, Any], make: RecordMaker) -> 
 
 def _unpack_user_message(text: str, role: object) -> tuple[str, bool]:
     """Return the text of a user, which may be packed in JSON, and whether it is an event instead."""
-    if role != "user" or not text.startswith("{"):
-        return text, False
-    try:
-        packed = as_dict(json.loads(text))
-    except NOT_JSON:
-        return text, False
+    packed = _parse_object(text) if role == "user" else {}
     if packed.get("type") in _EVENT_TYPES:
         return text, True
     message = packed.get("message")
@@ -284,10 +282,7 @@ def _assistant_message(entry: Mapping[str, Any], text: str) -> tuple[dict[str, A
     spoken, calls, speak_calls = list[str](), list[Any](), list[object]()
     for call in map(as_dict, as_list(entry.get("tool_calls"))):
         function = as_dict(call.get("function"))
-        try:
-            message = as_dict(json.loads(str(function.get("arguments")))).get("message")
-        except NOT_JSON:
-            message = None
+        message = _parse_object(function.get("arguments")).get("message")
         if function.get("name") == _SPEAK_TOOL and isinstance(message, str):
             spoken.append(message)
             speak_calls.append(call.get("id"))

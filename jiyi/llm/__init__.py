@@ -6,5 +6,4 @@ Importing this loads no client.
 from jiyi.llm.answers import *
 from jiyi.llm.llm import *
 from jiyi.llm.openai import *
-from jiyi.llm.streaming import *
 from jiyi.llm.structured import *

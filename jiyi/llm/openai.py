@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from jiyi.endpoint import Endpoint, Failure, Faults, get_breaker, retry_within
 from jiyi.errors import InputError, LLMRefused, LLMUnreachable, SettingsError
-from jiyi.llm.answers import encodable, read_reply, read_turn
+from jiyi.llm.answers import Relay, encodable, read_reply, read_stream, read_turn
 from jiyi.llm.llm import Reply, Turn
-from jiyi.llm.streaming import Relay, read_stream
 from jiyi.posting import OpenAIClient
 from jiyi.prompts import load_prompt
 from jiyi.text.analyse import language
