@@ -82,14 +82,8 @@ class Compressible:
 
     def result(self, text: str, sources: Sequence[str], *notes: str, method: str = "") -> Compressed:
         """Return the result."""
-        return Compressed(
-            text=text,
-            sources=tuple(sources),
-            tokens_before=self.tokens,
-            tokens=self.counter.count_text(text),
-            method=method or self.method,
-            notes=notes,
-        )
+        ids, tokens = tuple(sources), {"tokens_before": self.tokens, "tokens": self.counter.count_text(text)}
+        return Compressed(text=text, sources=ids, method=method or self.method, notes=notes, **tokens)
 
 
 def check_rate(rate: object, force_tokens: Sequence[str]) -> None:

@@ -147,16 +147,14 @@ class LLMLingua:
                 model.init_llmlingua2()
         except (ImportError, OSError, RuntimeError, ValueError, AttributeError, KeyError, TypeError) as error:
             reason = " ".join(str(error).split())[:300]
-            raise SettingsError(
-                f"the LLMLingua-2 model {self._source!r} cannot be loaded ({reason}): give the folder of a "
-                "model, or put it into the hub's cache with `hf download NAME`"
-            ) from error
+            failed = f"the LLMLingua-2 model {self._source!r} cannot be loaded ({reason})"
+            advice = "give the folder of a model, or put it into the hub's cache with `hf download NAME`"
+            raise SettingsError(f"{failed}: {advice}") from error
         kind, labels = str(model.model.config.model_type), int(model.model.config.num_labels)
         if kind not in _MODEL_NAMES or labels != 2 or "TokenClassification" not in type(model.model).__name__:
-            raise SettingsError(
-                f"{self._source!r} is no LLMLingua-2 model ({type(model.model).__name__}, {labels} labels): "
-                "use a token classifier with two labels on XLM-RoBERTa or multilingual BERT"
-            )
+            found = f"{type(model.model).__name__}, {labels} labels"
+            advice = "use a token classifier with two labels on XLM-RoBERTa or multilingual BERT"
+            raise SettingsError(f"{self._source!r} is no LLMLingua-2 model ({found}): {advice}")
         model.model_name = _MODEL_NAMES[kind]  # the library tells the two tokenizers apart by this name
         model.max_seq_len = min(model.max_seq_len, int(model.max_position_embeddings) - 2)
         model.tokenizer.model_max_length = 1 << 30  # the library cuts long lines into chunks itself

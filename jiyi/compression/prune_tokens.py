@@ -179,10 +179,8 @@ class PruneTokens:
         pruned.cut_to(target)
         pruned.restore(target)
         if lost := sum(place in pruned.dropped for place in protected):
-            notes.append(
-                f"{lost} protected spans (numbers, names, code, ...) did not fit and were left out; "
-                "ToolOutput shortens long JSON and logs"
-            )
+            left_out = f"{lost} protected spans (numbers, names, code, ...) did not fit and were left out"
+            notes.append(f"{left_out}; ToolOutput shortens long JSON and logs")
         elif not hard and pruned.tokens() > target:
             notes.append("what is never cut (numbers, names, code, ...) takes more than the rate leaves")
         ids = [texts.messages[source].id for source in pruned.sources()]

@@ -139,10 +139,8 @@ class _Writer:
         tokens = self.setup.counter.count_text(shorter)
         if tokens <= self.limit:
             return shorter
-        notes.append(
-            f"the language model's summary had {tokens} tokens; of its points those worth most "
-            f"were kept, {self.limit} tokens at most"
-        )
+        kept = f"of its points those worth most were kept, {self.limit} tokens at most"
+        notes.append(f"the language model's summary had {tokens} tokens; {kept}")
         chosen = choose(previous_points(shorter), self.limit, self.setup.counter)
         return write(chosen, self.limit, self.setup.counter)
 

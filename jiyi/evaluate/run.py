@@ -153,11 +153,9 @@ class _Tally:
         shares = self.in_context
         means = {size: fmean(shares[size]) if size in shares else None for size in budgets}
         vectors = self.seconds_vectors if first else None
-        too_large = [
-            f"{budget} tokens are too few for {count} of the questions alone: no window was made for "
-            "them, and their evidence counts as not shown"
-            for budget, count in self.too_large.items()
-        ]
+        unseen = "no window was made for them, and their evidence counts as not shown"
+        counts = self.too_large.items()
+        few = [f"{size} tokens are too few for {n} of the questions alone: {unseen}" for size, n in counts]
         return Run(
             file=dataset.file,
             language=dataset.language,
@@ -169,7 +167,7 @@ class _Tally:
             evidence_in_context=means,
             latency=Latency.of(self.times),
             ingest=Ingest(messages=dataset.messages, seconds_text=self.seconds_text, seconds_vectors=vectors),
-            notes=(*self.notes, *too_large),
+            notes=(*self.notes, *few),
         )
 
 

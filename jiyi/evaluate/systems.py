@@ -132,11 +132,9 @@ def opener_for(backend: str) -> tuple[str, Opener]:
     # An evaluation fills the database, and its vectors are of one embedder.
     others = [u for u in list_users(place) if not u.startswith(_PREFIX)] if database_exists(place) else []
     if others:
-        raise WrongState(
-            f"{place} holds memories of {plural(len(others), 'user')}, such as {others[0]!r}; an evaluation "
-            "needs a database of its own: make one with createdb and CREATE EXTENSION vector, or with: "
-            "jiyi serve-db FOLDER"
-        )
+        held = f"{place} holds memories of {plural(len(others), 'user')}, such as {others[0]!r}"
+        advice = "make one with createdb and CREATE EXTENSION vector, or with: jiyi serve-db FOLDER"
+        raise WrongState(f"{held}; an evaluation needs a database of its own: {advice}")
     return _POSTGRES, lambda embedder: _open_on_server(place, embedder)
 
 

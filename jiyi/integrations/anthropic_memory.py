@@ -47,15 +47,12 @@ class _Files:
     @_report_errors()
     def view(self, command: Any) -> str:
         """Return a file's lines with their numbers, or the contents of a folder."""
-        path = _parse_path(command.path)
-        file = self._file(path)
-        if file is not None:
-            if _read_text(file).count("\n") >= _MAX_LINES:
-                raise ToolError(f"File {command.path} exceeds maximum line limit of 999,999 lines.")
-            return _format_file(command.path, _read_text(file), command.view_range)
-        if path and not self._is_folder(path):
-            raise ToolError(f"The path {command.path} does not exist. Please provide a valid path.")
-        return self._format_folder(path, command.path)
+        path, file = self._find(command.path)
+        if file is None:
+            return self._format_folder(path, command.path)
+        if _read_text(file).count("\n") >= _MAX_LINES:
+            raise ToolError(f"File {command.path} exceeds maximum line limit of 999,999 lines.")
+        return _format_file(command.path, _read_text(file), command.view_range)
 
     @_report_errors()
     def create(self, command: Any) -> str:
@@ -75,16 +72,12 @@ class _Files:
         file = self._require_file(command.path)
         content, old = _read_text(file), command.old_str
         places = list(_find_lines(content, old))
+        undone = "No replacement was performed"
         if not places:
-            raise ToolError(
-                f"No replacement was performed, old_str `{old}` did not appear verbatim in {command.path}."
-            )
+            raise ToolError(f"{undone}, old_str `{old}` did not appear verbatim in {command.path}.")
         if content.count(old) > 1:
-            lines = ", ".join(str(line) for line in places)
-            raise ToolError(
-                f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}. "
-                "Please ensure it is unique"
-            )
+            several = f"Multiple occurrences of old_str `{old}` in lines: {', '.join(map(str, places))}"
+            raise ToolError(f"{undone}. {several}. Please ensure it is unique")
         changed = content.replace(old, command.new_str)
         self._put(_parse_path(command.path), changed, file.version)
         return _format_edit(changed, places[0])
@@ -96,10 +89,8 @@ class _Files:
         lines = _read_text(file).split("\n")
         lines = lines[:-1] if lines[-1] == "" else lines
         if not 0 <= command.insert_line <= len(lines):
-            raise ToolError(
-                f"Invalid `insert_line` parameter: {command.insert_line}. "
-                f"It should be within the range [0, {len(lines)}]."
-            )
+            limits = f"It should be within the range [0, {len(lines)}]."
+            raise ToolError(f"Invalid `insert_line` parameter: {command.insert_line}. {limits}")
         lines.insert(command.insert_line, command.insert_text.rstrip("\n"))
         changed = "\n".join(lines).removesuffix("\n") + "\n"
         self._put(_parse_path(command.path), changed, file.version)
@@ -157,13 +148,18 @@ class _Files:
         namespace = (_NAMESPACE, *path[:-1])
         return self._memory.get_item(namespace, path[-1], user_id=self._user_id) if path else None
 
-    def _require_file(self, path_text: str) -> Item:
+    def _find(self, path_text: str) -> tuple[_Path, Item | None]:
+        """Return the file at a path, None for a folder."""
         path = _parse_path(path_text)
-        if file := self._file(path):
-            return file
-        if path and not self._is_folder(path):
+        file = self._file(path)
+        if file is None and path and not self._is_folder(path):
             raise ToolError(f"The path {path_text} does not exist. Please provide a valid path.")
-        raise ToolError(f"The path {path_text} is not a file.")
+        return path, file
+
+    def _require_file(self, path_text: str) -> Item:
+        if (file := self._find(path_text)[1]) is None:
+            raise ToolError(f"The path {path_text} is not a file.")
+        return file
 
     def _files_at(self, path: _Path) -> list[Item]:
         """Return the file of this name, or all files of the folder."""

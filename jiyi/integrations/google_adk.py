@@ -42,8 +42,7 @@ class JiyiMemoryService(BaseMemoryService):
     Events are messages of the session's conversation, saved once however often the session is added, and read
     for facts. Events without text, such as function calls, and partial events of a stream are left out.
 
-    Raises:
-        InputError: neither or both of ``memory`` and ``uri``, or another kind of URI.
+    Raises `InputError`: neither or both of ``memory`` and ``uri``, or another kind of URI.
     """
 
     memory: MemoryManager | None = None  # where it is saved; it stays open
@@ -83,8 +82,7 @@ class JiyiMemoryService(BaseMemoryService):
 
         ``custom_metadata`` are labels of the messages, found by ``filters={"metadata": {...}}``.
 
-        Raises:
-            BadMessage: an event has no JSON, or metadata that cannot be kept.
+        Raises `BadMessage`: an event has no JSON, or metadata that cannot be kept.
         """
         session, extra = session_id or _NO_SESSION, _metadata_of(custom_metadata)
         messages = [_from_event(app_name, session, event, extra) for event in _with_text(events)]

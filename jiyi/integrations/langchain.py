@@ -148,8 +148,7 @@ class JiyiRetriever(BaseRetriever):
 
     A `Document` has the record's id and words; its metadata is that of `describe_hit`, and ``score``.
 
-    Raises:
-        BadQuery: an empty query, a filter that is impossible.
+    Raises `BadQuery`: an empty query, a filter that is impossible.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)

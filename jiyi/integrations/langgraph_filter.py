@@ -22,8 +22,7 @@ class StoreFilter:
     Names with dots reach into objects, and so do objects in the filter. A field that is not there is equal to
     None only, ``$ne`` to all else, and neither greater nor less than anything; nor is a text than a number.
 
-    Raises:
-        BadQuery: a key with quotes or control characters, or an unknown operator.
+    Raises `BadQuery`: a key with quotes or control characters, or an unknown operator.
     """
 
     def __init__(self, fields: Mapping[str, Any] | None) -> None:

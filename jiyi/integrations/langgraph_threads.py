@@ -132,9 +132,8 @@ class Threads:
         namespace = place.namespace("newest")
         while True:
             head = self._memory.get_item(namespace, place.label, user_id=place.user)
-            newest = (
-                head.value["id"] if head else max(map(_get_key, self.list_checkpoints(place)), default="")
-            )
+            former = map(_get_key, self.list_checkpoints(place))
+            newest = head.value["id"] if head else max(former, default="")
             put_head = _build_put(place, namespace, place.label, {"id": max(newest, str(place.id))})
             put_head["if_version"] = head.version if head else 0
             try:

@@ -95,25 +95,16 @@ class Recaller:
         # The window needs only the ids of messages in the request to leave them out.
         known = [Message(role="user", content="", id=message.id) for message, key in pairs if key in sent]
         counter = owner.memory.counter
-        window = owner.memory.build_context(
-            # A session of its own: the conversation itself and its summary are somebody else's.
-            f"beside:{hash_text(owner.session_id)}",
-            question,
-            self.tokens + counter.count_all([Message(role="user", content=question), *known]),
-            scratch=known,
-            user_id=owner.user_id,
-        )
-        report = window.report
-        included = tuple(item for item in report.included if item.section in _RECALLED_SECTIONS)
+        # A session of its own: the conversation itself and its summary are somebody else's.
+        session = f"beside:{hash_text(owner.session_id)}"
+        budget = self.tokens + counter.count_all([Message(role="user", content=question), *known])
+        window = owner.memory.build_context(session, question, budget, scratch=known, user_id=owner.user_id)
+        doubt, notes = window.report.nothing_relevant, window.report.notes
+        included = tuple(item for item in window.report.included if item.section in _RECALLED_SECTIONS)
         messages = window.messages[: -1 - len(known)] if included else []
         text = "\n\n".join(str(message["content"]) for message in messages)
-        return Recalled(
-            text=text,
-            tokens=counter.count(Message(role="user", content=text)) if text else 0,
-            why=included,
-            nothing_relevant=report.nothing_relevant,
-            notes=report.notes,
-        )
+        tokens = counter.count(Message(role="user", content=text)) if text else 0
+        return Recalled(text=text, tokens=tokens, why=included, nothing_relevant=doubt, notes=notes)
 
 
 def _find_unsaved(stored: Sequence[Message], talk: Sequence[Message], *, full: bool) -> Sequence[Message]:

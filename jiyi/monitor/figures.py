@@ -49,10 +49,9 @@ class Usage:
             return given
         prompt, completion = _field(given, "prompt_tokens"), _field(given, "completion_tokens")
         if prompt is None and completion is None:
-            raise InputError(
-                f"no usage of a model: {type(given).__name__} without prompt_tokens and completion_tokens; "
-                "give Usage(...), or what the endpoint answered as usage"
-            )
+            what = f"{type(given).__name__} without prompt_tokens and completion_tokens"
+            advice = "give Usage(...), or what the endpoint answered as usage"
+            raise InputError(f"no usage of a model: {what}; {advice}")
         cached = _field(_field(given, "prompt_tokens_details"), "cached_tokens")
         return cls(prompt_tokens=prompt, completion_tokens=completion, cached_tokens=cached)
 

@@ -24,9 +24,8 @@ FactMethod = Literal["patterns", "llm", "said"]
 FactStatus = Literal["active", "unsure", "superseded", "retracted", "expired"]
 """Whether it holds: yes, perhaps replaced by a newer fact, replaced, retracted, or expired."""
 
-_CHOICES = tuple(
-    zip(("category", "method", "status"), map(get_args, (FactCategory, FactMethod, FactStatus)), strict=True)
-)
+_CHOICES = {"category": get_args(FactCategory), "method": get_args(FactMethod)}
+_CHOICES["status"] = get_args(FactStatus)
 _ENDS_IN_BRACKETS = re.compile(r"(?:\A|\s)\([^()]*\)\Z|（[^（）]*）\Z")
 
 
@@ -68,7 +67,7 @@ class Fact:
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)  # the caller's own labels
 
     def __post_init__(self) -> None:
-        for name, choices in _CHOICES:
+        for name, choices in _CHOICES.items():
             check_choice(name, getattr(self, name), choices)
         if not 0 <= self.confidence <= 1:
             raise InputError(f"confidence={self.confidence!r} must be a number from 0 to 1")

@@ -204,10 +204,8 @@ class _FilterReader:
         if name not in FIELDS:
             names = ["role", "since", "until", "pinned", *_JSON_FIELDS, "and", "or", "not", *FIELDS]
             known = ", ".join(dict.fromkeys(names))
-            raise BadQuery(
-                f"no filter named {name}; there are {known}, "
-                f'and labels of your own go under metadata: {{"metadata": {{"{name}": ...}}}}'
-            )
+            own = f'labels of your own go under metadata: {{"metadata": {{"{name}": ...}}}}'
+            raise BadQuery(f"no filter named {name}; there are {known}, and {own}")
         return self.read_condition(str(name), value)
 
     def read_junction(self, name: str, value: object, depth: int) -> Filter:

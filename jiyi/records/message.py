@@ -136,6 +136,9 @@ class Message:
         extra.update((k, None) for k in _API_FIELDS[1:] if k in message and message[k] is None)
         if role == "developer":
             extra["role"], role = role, "system"
+        content: Any = message.get("content")
+        if isinstance(content, Sequence) and not isinstance(content, str | bytes | bytearray):
+            content = tuple(copy_json(part, f"content[{i}]", BadMessage) for i, part in enumerate(content))
         calls = message.get("tool_calls") or ()
         if not isinstance(calls, Sequence) or isinstance(calls, str):
             raise BadMessage(f"tool_calls must be a list, not {type(calls).__name__}")
@@ -146,7 +149,7 @@ class Message:
                 raise BadMessage(f"{key} must be text, not {type(message[key]).__name__}")
         return cls(
             role=cast("Role", role),
-            content=_read_content(message.get("content")),
+            content=content,
             tool_calls=tuple(ToolCall.from_openai(call, f"tool_calls[{i}]") for i, call in enumerate(calls)),
             tool_call_id=message.get("tool_call_id"),
             name=message.get("name"),
@@ -218,14 +221,6 @@ def as_mapping(message: object) -> Mapping[str, Any]:
     if not isinstance(dumped, Mapping):
         raise BadMessage(f"a message is a dict with role and content, not {type(message).__name__}")
     return {key: value for key, value in dumped.items() if value is not None or key == "content"}
-
-
-def _read_content(content: object) -> str | tuple[ContentPart, ...] | None:
-    if content is None or isinstance(content, str):
-        return content
-    _check_content(content)
-    parts = cast("Sequence[ContentPart]", content)
-    return tuple(copy_json(part, f"content[{i}]", BadMessage) for i, part in enumerate(parts))
 
 
 def _check_content(content: object) -> None:
