@@ -1,6 +1,6 @@
 """The task that keeps the steps of an agent, and the memory tools for the model."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,8 +99,8 @@ class MemoryTools:
         self._words = wording("agent", self.language)
         self._recalled: set[str] = set()
 
-    def actions(self) -> list[Action]:
-        """Return the actions; ``open_skill`` only if the memory has skills. First arguments are required."""
+    def actions(self) -> Iterator[Action]:
+        """Yield the actions; ``open_skill`` only if the memory has skills. First arguments are required."""
         text, texts = {"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}
         offset = {"type": "integer", "minimum": 0}
         tools: dict[str, tuple[Callable[..., str], dict[str, Any]]] = {
@@ -113,14 +113,12 @@ class MemoryTools:
         }
         if not self._memory.skills():
             del tools["open_skill"]
-        words, actions = self._words, list[Action]()
+        words = self._words
         for name, (function, parameters) in tools.items():
             described = {key: it | {"description": words[f"{name}.{key}"]} for key, it in parameters.items()}
             closed = {"required": [*parameters][:1], "additionalProperties": False}
             schema = {"type": "object", "properties": described, **closed}
-            action = Action(name=name, description=words[name], parameters=schema, function=function)
-            actions.append(action)
-        return actions
+            yield Action(name=name, description=words[name], parameters=schema, function=function)
 
     def _remember(self, text: str, always: bool = False) -> str:
         learned = self._memory.remember(text, pinned=always, session_id=self.work.session_id)

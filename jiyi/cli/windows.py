@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.panel import Panel
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from jiyi.cli.options import Output, memory_command, note_pending_vectors, parse_moment
@@ -216,9 +216,7 @@ def hits_view(hits: Hits, zone: tzinfo, *, why: bool = False) -> RenderableType:
     """
     if not hits:
         return "nothing found"
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(justify="right")
-    table.add_column()
+    table = Table.grid(Column(justify="right"), Column(), padding=(0, 2, 0, 0))
     for hit in hits:
         table.add_row(f"{hit.score:.2f}", Group(_hit_heading(hit, zone), *_hit_lines(hit)))
         if why:

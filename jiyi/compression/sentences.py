@@ -45,13 +45,10 @@ def _find_json(text: str) -> Iterator[tuple[int, int]]:
     position = failures = 0
     while failures < _MAX_FAILURES and (brace := _BRACE.search(text, position)):
         try:
-            _, end = _DECODER.raw_decode(text, brace.start())
+            _, position = _DECODER.raw_decode(text, brace.start())
+            yield brace.start(), position
         except (ValueError, RecursionError):
-            failures += 1
-            position = brace.end()
-            continue
-        yield brace.start(), end
-        position = end
+            failures, position = failures + 1, brace.end()
 
 
 def _merge_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -110,7 +110,7 @@ class _Writer:
     def write(self, messages: Sequence[Message], previous: str) -> tuple[str, tuple[str, ...]]:
         """Return the new summary as bullet points, and notes; any error of a model is an `LLMError`."""
         notes: list[str] = []
-        texts = labelled(messages, self.language, self.setup.zone)
+        texts = list(labelled(messages, self.language, self.setup.zone))
         summary = previous
         if self.setup.counter.count_text(previous) > 2 * self.limit:  # folded as well, not cut
             texts, summary = [previous, *texts], ""

@@ -96,19 +96,18 @@ def bullets(text: str) -> list[str]:
     return [line for line in lines if _WORD_CHARACTER.search(line)]
 
 
-def labelled(messages: Sequence[Message], language: Language, zone: tzinfo = UTC) -> list[str]:
-    """Return messages as text, complete, each with its speaker; tool calls by name and arguments.
+def labelled(messages: Sequence[Message], language: Language, zone: tzinfo = UTC) -> Iterator[str]:
+    """Yield messages as text, complete, each with its speaker; tool calls by name and arguments.
 
     The first of each day begins with its date.
     """
-    texts, day = [], ""
+    day = ""
     for message in messages:
         before, day = day, _day(message, zone)
         date = f"[{day}] " if day not in ("", before) else ""
         calls = [f"→ {call.name}({call.arguments})" for call in message.tool_calls]
         text = "\n".join(filter(None, [_message_text(message), *calls]))
-        texts.append(date + _label(message, language) + text)
-    return texts
+        yield date + _label(message, language) + text
 
 
 def _day(message: Message, zone: tzinfo) -> str:

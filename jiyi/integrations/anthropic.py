@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import groupby
@@ -68,9 +68,9 @@ class JiyiMessages:
             plain_messages = [_to_mapping(message) for message in messages]
             # The API itself leaves out what comes before the newest compaction.
             compacted = max((i for i, m in enumerate(plain_messages) if _has_compaction(m)), default=0)
-            parts = _split_messages(plain_messages[compacted:])
+            parts = list(_split_messages(plain_messages[compacted:]))
             talk = [part.counted(self.memory.counter) for part in parts]
-            system, tools = request.get("system") or "", _describe_tools(request.get("tools") or ())
+            system, tools = request.get("system") or "", list(_describe_tools(request.get("tools") or ()))
             if not isinstance(system, str):
                 system = join_text([_to_mapping(block) for block in system])
             self.last = self._fitting.fit(self._owner, talk, system=system, tools=tools)
@@ -88,7 +88,7 @@ class JiyiMessages:
             BadMessage: one of them is not in a form of the API; nothing was saved.
             StorageError: the database cannot take it; nothing was saved.
         """
-        sent = [part.message for part in _split_messages(list(map(_to_mapping, messages)))]
+        sent = [part.message for part in _split_messages(map(_to_mapping, messages))]
         reply = {"role": "assistant", "content": _to_mapping(answer).get("content")}
         replied = [] if answer is None else [part.message for part in _split_messages([reply])]
         return self._fitting.recaller.save_new(self._owner, sent, replied, full=True)
@@ -145,9 +145,8 @@ class _Part:
         return replace(with_tokens(self.message, others, counter), role=role)
 
 
-def _split_messages(messages: Sequence[Mapping[str, Any]]) -> list[_Part]:
-    """Return the parts of messages; raise `BadMessage` for a role or a block that the API does not know."""
-    parts: list[_Part] = []
+def _split_messages(messages: Iterable[Mapping[str, Any]]) -> Iterator[_Part]:
+    """Yield the parts of messages; raise `BadMessage` for a role or a block that the API does not know."""
     for index, message in enumerate(messages):
         role, given = message.get("role"), message.get("content")
         content = list(map(_to_mapping, given)) if isinstance(given, list) else given
@@ -155,8 +154,7 @@ def _split_messages(messages: Sequence[Mapping[str, Any]]) -> list[_Part]:
             own: Any = [content[i] for i in indices] if isinstance(content, list) else content
             raw = {"content": own} | ({} if number else {"role": role})
             built = build_message(raw, _to_chat_message(role, own))
-            parts.append(_Part(message_index=index, block_indices=indices, message=built))
-    return parts
+            yield _Part(message_index=index, block_indices=indices, message=built)
 
 
 def _join_parts(stored: Sequence[Message]) -> list[dict[str, Any]]:
@@ -178,14 +176,12 @@ def _has_compaction(message: Mapping[str, Any]) -> bool:
     return bool(_blocks_of([_to_mapping(b) for b in as_list(message.get("content"))], _COMPACTION))
 
 
-def _describe_tools(tools: Sequence[object]) -> list[dict[str, Any]]:
-    """Return tool definitions in the form of Chat Completions, to be counted."""
-    definitions = []
+def _describe_tools(tools: Sequence[object]) -> Iterator[dict[str, Any]]:
+    """Yield tool definitions in the form of Chat Completions, to be counted."""
     for tool in map(_to_mapping, tools):
         function = {key: value for key, value in tool.items() if key != "cache_control"}
         function["parameters"] = function.pop("input_schema", {})
-        definitions.append({"type": "function", "function": function})
-    return definitions
+        yield {"type": "function", "function": function}
 
 
 def _to_mapping(block: object) -> Mapping[str, Any]:

@@ -174,11 +174,8 @@ class JiyiRetriever(BaseRetriever):
             session_id=self.session_id,
             user_id=self.user_id,
         )
-        documents = []
-        for hit in hits:
-            metadata = {"score": hit.score, **describe_hit(hit, hits)}
-            documents.append(Document(id=hit.id, page_content=hit.wordings[0], metadata=metadata))
-        return documents
+        described = [(hit, {"score": hit.score, **describe_hit(hit, hits)}) for hit in hits]
+        return [Document(id=hit.id, page_content=hit.wordings[0], metadata=data) for hit, data in described]
 
 
 def _find_session_id(runtime: Any) -> str:

@@ -78,16 +78,8 @@ class Item:
     def versions(self) -> Iterator[Self]:
         """Yield the stored former versions, newest first; they never expire."""
         for past in self.former:
-            yield replace(
-                self,
-                version=past["version"],
-                value=past["value"],
-                text=past["text"],
-                updated_at=datetime.fromisoformat(past["updated_at"]),
-                ttl=None,
-                expires_at=None,
-                former=(),
-            )
+            own = {**past, "updated_at": datetime.fromisoformat(past["updated_at"])}
+            yield replace(self, **own, ttl=None, expires_at=None, former=())
 
     def without_history(self) -> Self:
         """Return the item without its former versions, as callers get it."""

@@ -153,11 +153,9 @@ class Router:
             vectors = self._embed(embedder, cards.texts)
         no_skill_vectors = self._no_skill_vectors.items()
         no_skill = {lang: min(float(np.max(rows @ query_vector)), 0.999) for lang, rows in no_skill_vectors}
-        similarities = []
-        for text, languages in zip(cards.texts, cards.languages, strict=True):
-            floor = max(no_skill[lang] for lang in languages)
-            similarities.append((float(vectors[text] @ query_vector) - floor) / (1 - floor))
-        return similarities
+        floors = [max(no_skill[lang] for lang in languages) for languages in cards.languages]
+        cosines = [float(vectors[text] @ query_vector) for text in cards.texts]
+        return [(cosine - floor) / (1 - floor) for cosine, floor in zip(cosines, floors, strict=True)]
 
 
 def choose_swap(matches: Sequence[Routed], opened: Collection[str], routed: Collection[str]) -> Swapped:
