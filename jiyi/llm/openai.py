@@ -175,8 +175,8 @@ class OpenAILLM:
         self._client.close()
 
     def _retry(self, ask: Callable[[float, int], _T], *, probe_aside: bool = False) -> _T:
-        place: Any = {"endpoint": self._endpoint, "faults": _FAULTS, "probe_aside": probe_aside}
-        return retry_within(ask, self._breaker, time_limit=self.time_limit, **place)
+        options: Any = {"endpoint": self._endpoint, "faults": _FAULTS, "probe_aside": probe_aside}
+        return retry_within(ask, self._breaker, time_limit=self.time_limit, **options)
 
     def _request_turn(self, request: _Body, relay: Relay | None, left: float, attempt: int) -> Turn:
         raw, body = self._request(request, left, attempt, relay)

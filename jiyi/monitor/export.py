@@ -180,8 +180,8 @@ def _with_span(verb: Callable[..., Any], operation: str) -> Callable[..., Any]:
 
         if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):  # none is set
             return verb(*args, **kwargs)
-        start, named = trace.get_tracer("jiyi").start_as_current_span, {"gen_ai.operation.name": operation}
-        with start(operation, attributes=named, **_OF_ERRORS) as span:
+        tracer, named = trace.get_tracer("jiyi"), {"gen_ai.operation.name": operation}
+        with tracer.start_as_current_span(operation, attributes=named, **_OF_ERRORS) as span:
             try:
                 result = verb(*args, **kwargs)
             except BaseException as error:

@@ -85,7 +85,7 @@ def set_utc(record: object, *names: str, error: type[InputError] = InputError) -
 
 
 def in_utc(moment: object, name: str, error: type[InputError] = InputError) -> datetime:
-    """Return a datetime in UTC; `NaiveDatetime`, or ``error`` if it is none or not of the years 1 to 9999."""
+    """Return a datetime in UTC; raises `NaiveDatetime`, or ``error`` if it is none of the years 1 to 9999."""
     if not isinstance(moment, datetime):
         raise error(f"{name} must be an aware datetime, not {type(moment).__name__}")
     if moment.tzinfo is UTC:

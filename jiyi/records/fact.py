@@ -24,8 +24,7 @@ FactMethod = Literal["patterns", "llm", "said"]
 FactStatus = Literal["active", "unsure", "superseded", "retracted", "expired"]
 """Whether it holds: yes, perhaps replaced by a newer fact, replaced, retracted, or expired."""
 
-_CHOICES = {"category": get_args(FactCategory), "method": get_args(FactMethod)}
-_CHOICES["status"] = get_args(FactStatus)
+_CHOICES = {"category": FactCategory, "method": FactMethod, "status": FactStatus}
 _ENDS_IN_BRACKETS = re.compile(r"(?:\A|\s)\([^()]*\)\Z|（[^（）]*）\Z")
 
 
@@ -68,7 +67,7 @@ class Fact:
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
-            check_choice(name, getattr(self, name), choices)
+            check_choice(name, getattr(self, name), get_args(choices))
         if not 0 <= self.confidence <= 1:
             raise InputError(f"confidence={self.confidence!r} must be a number from 0 to 1")
         if self.metadata != {}:

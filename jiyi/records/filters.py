@@ -233,7 +233,7 @@ class _FilterReader:
     ) -> Filter:
         self.count += 1
         if self.count > _MAX_CONDITIONS:
-            raise BadQuery(f"the filter has more than {_MAX_CONDITIONS} conditions; list a field's values")
+            raise BadQuery(f"the filter has more than {_MAX_CONDITIONS} conditions; put values into lists")
         where = where or _full_name(field, key)
         if operator not in _OPERATORS:
             raise BadQuery(f"{where} knows no operator {operator!r}; there are {', '.join(_OPERATORS)}")
