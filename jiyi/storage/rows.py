@@ -18,7 +18,6 @@ from jiyi.errors import DatabaseDamaged, InputError
 from jiyi.records import Episode, Kind, Message, Record, Scope, Session, Step, Summary, Task, path_of
 from jiyi.records.checks import check_id
 from jiyi.text.keys import entity_key, predicate_key
-from jiyi.text.lexicon import read_toml
 
 __all__ = [
     "CHECKSUM_COLUMNS", "CLASSES", "FORMATS", "TABLES", "Row", "decode", "decode_discarded", "decode_json",
@@ -33,14 +32,24 @@ Row = dict[str, Any]
 # What decoding damaged bytes may raise.
 _DECODE_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 
-_STORED: Mapping[Any, Any] = read_toml("jiyi.storage", "rows")
-
+_IDENTITY = ("user_id", "agent_id", "session_id", "id")
 CHECKSUM_COLUMNS: Mapping[str, tuple[str, ...]] = {
-    kind: tuple(stored["checksum"].split()) for kind, stored in _STORED.items()
+    "message": (*_IDENTITY, "seq", "created_at"),
+    "episode": (*_IDENTITY, "created_at", "task_id", "outcome"),
+    "knowledge": (*_IDENTITY, "created_at", "updated_at"),
+    "fact": (*_IDENTITY, "created_at", "status", *("valid_from", "valid_to", "supersedes", "superseded_by")),
+    "item": (*_IDENTITY, "created_at", "updated_at"),
+    "task": (*_IDENTITY, "status", "started_at", "updated_at", "completed_at"),
+    "step": ("user_id", "task_id", "id", "status"),
+    "summary": (*_IDENTITY, "version", "upto_seq", "created_at"),
+    "trash": (*_IDENTITY, "kind", "discarded_at", "reason"),
 }
 """The columns that a checksum covers besides the body, by the kind of row."""
 
-TABLES: Mapping[str, str] = {kind: stored["table"] for kind, stored in _STORED.items()}
+TABLES: Mapping[str, str] = {
+    **{kind: f"{kind}s" for kind in CHECKSUM_COLUMNS},
+    **{"knowledge": "knowledge", "summary": "summaries", "trash": "trash"},
+}
 """The table of each kind of record, and of the trash."""
 
 _TIME_FIELDS = {"started_at", "completed_at"}  # of those in a body
@@ -227,25 +236,50 @@ def _codec(name: str) -> _Codec:
 class _Format:
     """Where the fields of a record are stored: in ``columns`` of their own or in the JSON ``body``."""
 
-    def __init__(self, kind: Kind) -> None:
-        self.columns = {name: _codec(name) for name in _STORED[kind]["columns"].split()}
-        self.body = tuple(_STORED[kind]["body"].split())
-        self.derived = _DERIVED.get(kind, lambda _: {})
+    def __init__(self, columns: str, body: str, derived: Callable[[Any], Row] = lambda _: {}) -> None:
+        self.columns = {name: _codec(name) for name in columns.split()}
+        self.body = tuple(body.split())
+        self.derived = derived  # returns the columns computed from other fields
 
 
-_DERIVED: Mapping[Kind, Callable[[Any], Row]] = {  # columns computed from fields
-    "episode": lambda e: {"target_key": entity_key(e.target or "")},
-    "knowledge": lambda k: {"sources": list(filter(is_storable, k.source_episodes))},
-    "fact": lambda f: {
-        "subject_key": entity_key(f.subject),
-        "predicate_key": predicate_key(f.predicate),
-        "object_key": entity_key(f.object),
-        "sources": list(filter(is_storable, f.sources)),
-    },
-    "item": lambda i: {"path": path_of(i.namespace)},
-    "summary": lambda s: {"created_at": _created_micros(s), "covers": dump_json(s.covers)},
+FORMATS: Mapping[Kind, _Format] = {
+    "episode": _Format(
+        "id created_at pinned access_count last_accessed_at task_id outcome importance consolidated",
+        "trigger_type trigger_summary outcome_summary target tags",
+        lambda e: {"target_key": entity_key(e.target or "")},
+    ),
+    "knowledge": _Format(
+        "id created_at pinned access_count last_accessed_at updated_at confidence",
+        "topic content key_points source_episodes metadata",
+        lambda k: {"sources": list(filter(is_storable, k.source_episodes))},
+    ),
+    "fact": _Format(
+        "id created_at pinned access_count last_accessed_at status valid_from valid_to confidence "
+        "supersedes superseded_by",
+        "category subject predicate object text speaker sources method metadata version_of",
+        lambda f: {
+            "subject_key": entity_key(f.subject),
+            "predicate_key": predicate_key(f.predicate),
+            "object_key": entity_key(f.object),
+            "sources": list(filter(is_storable, f.sources)),
+        },
+    ),
+    "item": _Format(
+        "id created_at pinned updated_at expires_at",
+        "namespace key value text version ttl former",
+        lambda i: {"path": path_of(i.namespace)},
+    ),
+    "task": _Format(
+        "id status started_at updated_at completed_at",
+        "request outcome summary target trigger_type tags context",
+    ),
+    "step": _Format("task_id id status", "description tool_name args result seq started_at completed_at"),
+    "summary": _Format(
+        "id version upto_seq created_at",
+        "text method language tokens previous covers",
+        lambda s: {"created_at": _created_micros(s), "covers": dump_json(s.covers)},
+    ),
 }
-FORMATS: Mapping[Kind, _Format] = {kind: _Format(kind) for kind in _STORED if "columns" in _STORED[kind]}
 CLASSES: Mapping[Kind, type[Any]] = {cast("Kind", made.__name__.lower()): made for made in get_args(Record)}
 _STEP_FIELDS = (*FORMATS["step"].body, "id", "status")  # in the body of an episode
 _KIND_BY_CLASS: Mapping[type, Kind] = {made: kind for kind, made in CLASSES.items()}
