@@ -82,13 +82,14 @@ def attribute_value(
     person = _pronoun_referent(clause, rest[0].first if rest else span.first, speaker, resolve)
     own = bool(phrases) and phrases[-1 if point else 0].own
     between = clause.words[phrases[0].last : phrases[-1].first] if point else ()
+    told = any(is_listed(word.text, "third") for word in between)  # my boss says his rent is 600
     if point and owner:
         subject = possessive(owner, speaker, chinese) if own else owner
     elif any(word.text in ("me", "us") for word in clause.words[1 : span.first]):
         subject = speaker  # they moved me to days
-    elif point.lower() in _lists()["personal"] and {"verb", "prep"} & {word.tag for word in between}:
+    elif not told and point.lower() in _lists()["personal"] and {"verb", "prep"} & {w.tag for w in between}:
         subject = speaker  # the landlord put the rent up
-    elif rest and (person is None or rest[0].own):
+    elif rest and (person is None or rest[0].own or told):
         subject = possessive(rest[0].text, speaker, chinese) if rest[0].own else rest[0].text
     elif person == "" and not (question.point and not phrases):
         return _attribution("", point, speaker)
@@ -148,8 +149,7 @@ def _find_question_point(clause: Clause, kind: str) -> Question:
     if place > 1 and words[place - 1].text in _POSSESSIVE_MARKS and words[place - 2].tag in _NOUN_TAGS:
         before = words[place - 3].text.lower() if place > 2 else ""
         return Question(kind, point, words[place - 2].text, before in _lists()["you"])
-    pronouns = (word.text for word in words if word.text.lower() in _lists()["third"])
-    return Question(kind, point, next(pronouns, ""))
+    return Question(kind, point, next((word.text for word in words if is_listed(word.text, "third")), ""))
 
 
 def mentioned_point(clause: Clause, resolve: _Resolve) -> Question:
@@ -232,7 +232,8 @@ def last_thing(clause: Clause) -> str:
 
 def leading_person(clause: Clause, speaker: str) -> str:
     """Return the person that a Chinese clause begins with, or "": the next clause may omit them."""
-    word, rest = clause.words[0], [other for other in clause.words[1:] if other.tag != "adv"]
+    mine = is_listed(clause.words[0].text, "me") and [word.tag for word in clause.words[1:2]] == ["kin"]
+    word, rest = clause.words[mine], [other for other in clause.words[mine + 1 :] if other.tag != "adv"]
     if not (clause.chinese and rest and (rest[0].tag == "verb" or rest[-1].text == "了")):
         return ""
     if word.tag == "kin":
@@ -261,7 +262,8 @@ def split_point(text: str, chinese: bool) -> tuple[str, str]:
                 owner, _, qualified = text[:-size].rpartition("的")
                 qualified = "" if qualified in _lists()["newly"] else qualified
                 if not owner and 0 < len(qualified) <= 2 and not qualified.isascii():
-                    return "", text  # 对外超时
+                    of_person = len(qualified) == 1 and is_listed(text[-size:], "who")
+                    return (text, "") if of_person else ("", text)  # 周老师; 对外超时
                 return (owner or qualified).strip(), text[-size:]
         return text, ""
     words = text.split()

@@ -157,12 +157,10 @@ def _tokenize_zh(sentence: str) -> list[Word]:
     known, pos_tags = _lexicon()["zh"], _lexicon()["tags"]
     at = 0
     for text, pos_tag in jieba().tag(_SURROGATE.sub("\ufffd", sentence)):  # it takes no lone surrogates
-        start, at = at, at + len(text)
-        while start < at and covered[start]:
-            start += 1
-        end = start
-        while end < at and not covered[end]:
-            end += 1
+        before, at = at, at + len(text)
+        start = max(covered.find(0, before, at), before)
+        taken = covered.find(1, start, at)
+        end = at if taken < 0 else taken
         part = sentence[start:end]
         if _CLAUSE_BREAK.match(part):
             words.append(Word(start, end, part, "x"))
@@ -196,12 +194,10 @@ def _find_value_words(sentence: str) -> Iterator[Word]:
 
 @lru_cache(maxsize=1 << 12)
 def _tag_by_form(word: str) -> str | None:
-    verbs = _lexicon()["verbs"]
-    if word in verbs:
+    verbs, suffixes = _lexicon()["verbs"], _lexicon()["suffixes"]
+    stems = (word[: -len(suffix)] + stem for suffix, stem in suffixes if word.endswith(suffix))
+    if any(stem in verbs for stem in (word, *stems)):
         return "verb"
-    for suffix, stem in _lexicon()["suffixes"]:
-        if word.endswith(suffix) and word[: -len(suffix)] + stem in verbs:
-            return "verb"
     return "adv" if word.endswith("ly") and len(word) > 4 else None
 
 

@@ -91,13 +91,12 @@ def tool_settings(text: str, *, speaker: str, said_at: datetime) -> Iterator[Sta
     figures are left out.
     """
     cues = load_patterns("forms", "tool_line")
-    pairs = [name for name in cues if name.startswith("pair")]
     common: dict[str, Any] = {"speaker": speaker, "by_person": False, "said_at": said_at, "confidence": 0.5}
     requested = ""
     for row in islice(cues["row"].finditer(text), _MAX_TOOL_LINES):
         line, head = row[0], cues["about"].match(row[0])
         requested = command["s"] if (command := cues["command"].match(line)) else requested
-        for name in pairs:
+        for name in (cue for cue in cues if cue.startswith("pair")):
             for pair in cues[name].finditer(line, head.end() if head and name == "pair" else 0):
                 groups = pair.groupdict()
                 named = groups.get("s") or groups.get("name")

@@ -39,9 +39,10 @@ _PERSONAL = frozenset({"profile", "relation"})
 _FUTURE = frozenset({"plan", "todo"})  # values inside them are no statements of their own
 _PUNCTUATION = " \t,，:：。.!！?？;；'’\"“”「」『』`-–—…"
 _MY = re.compile(r"(?:my|our) |(?:我们?|咱们?|俺们?)的?家?的?(?:[那这][个张台]?)?(?=[\u4e00-\u9fff])", re.I)
-_LEAD = re.compile(r"\A(?:called |named |的\s?(?=\d)|设?的是?\s?(?=\d)|[改换调][成到为]\s?(?=[\dA-Za-z]))")
+_LEAD = re.compile(r"\A(?:called |named |的\s?(?=\d)|设?的是?\s?(?=\d)|[改换调变][成到为]了?\s?(?=\S))")
 _NAMED_RELATIVE = re.compile(r"(?:[Mm]y|[Oo]ur) (?:[a-z-]{1,30} ){1,4}((?:[A-Z][\w'’-]{0,30} ?){1,4})\Z")
 _EXACT_KINDS = frozenset({"date", "clock", "weekday", "money", "phone", "number", "email", "host", "code"})
+_ANNOUNCED_CHARS = 60  # in which a change is announced before its new value
 _PRONOUN_CONTEXT = 400  # characters before a pronoun that are searched for a person
 _Validity = tuple[datetime | None, datetime | None]  # from when, until when
 _DETERMINER = re.compile(r"(?:the|an?|this|that) |把|[这那][个台]", re.I)
@@ -193,10 +194,14 @@ class _Reader:
         groups = match.groupdict()
         value = (groups.get("o") or groups.get("q") or "").strip(_PUNCTUATION)
         predicate = phrase.predicate or groups.get("p") or groups.get("q") or ""
-        named = groups.get("s")
-        subject = self._resolve_subject(named, phrase.category, match.start("s") if named else 0)
+        at = match.start("s" if groups.get("s") else 0)
+        named = groups.get("s") or (self._changed_before(at) if "then" in groups else "") or None
+        subject = self._resolve_subject(named, phrase.category, at)
         unknown = named and (not subject or is_listed(subject, "you"))
-        if not value or unknown or forms.has_cue("value.none", value):
+        old = (groups.get("old") or "").strip(_PUNCTUATION)
+        role = phrase.action == "state" and is_chinese(old) and attribution.split_point(old, chinese=True)[1]
+        nothing = not value or role or (groups.get("then") and not named)  # 医生 is no old value
+        if nothing or unknown or forms.has_cue("value.none", value):
             return None
         if self.role != "user" and (subject == self.speaker or not single_valued(predicate)):
             return None
@@ -224,15 +229,18 @@ class _Reader:
             moved = phrase.category == "attribute" and not phrase.predicate
             validity = parse_validity(self.sentence if moved else quote, mode, self.said_at, self.zone, value)
         confidence = _PHRASE_CONFIDENCE if self.role == "user" else _ASSISTANT_CONFIDENCE
-        old = (groups.get("old") or "").strip(_PUNCTUATION)
         fields: dict[str, Any] = {"action": phrase.action, "confidence": confidence, "old": old}
         found = Attribution(subject, predicate, phrase.category)
         return self._build_statement(quote, found, value, mode, at=validity, **fields)
 
     def _build_statement(
         self, quote: str, found: Attribution, value: str, mode: Mode, *, at: _Validity, **fields: Any
-    ) -> Statement:
+    ) -> Statement | None:
         old = fields.pop("old", "")
+        brief = not at[1] and fields.get("action", "state") == "state"
+        brief = brief and (found.category == "attribute" or not single_valued(found.predicate))
+        if brief and forms.has_cue("value.for_once", self.sentence):
+            return None
         wrong = (old and single_valued(found.predicate)) or (mode | self.previous_mode) & Mode.CORRECTED
         changed = mode & Mode.CHANGED or forms.has_cue("value.changed", quote)
         owner = {"category": found.category, "subject": found.subject, "replaces": old}
@@ -260,10 +268,18 @@ class _Reader:
         own = my or (category != "attribute" and is_chinese(name) and is_listed(name, "kin"))
         return attribution.possessive(name, self.speaker, is_chinese(name)) if own else name
 
+    def _changed_before(self, at: int) -> str:
+        """Return what was said to have changed just before a position of the sentence, "" for nothing."""
+        said = "\n".join((*self.earlier[-2:], self.text_before + self.sentence[:at]))
+        found = load_patterns("forms", "value")["announced"].search(said[-_ANNOUNCED_CHARS:])
+        return found["s"] if found else ""
+
     def _resolve_pronoun(self, pronoun: str, at: int) -> str:
         """Return whom or what a pronoun at a position of the sentence means, "" if unknown."""
         if is_listed(pronoun, "of_people"):
             texts = (f"{self.text_before}{self.sentence[:at]}", *reversed(self.earlier))
+            if forms.has_cue("unmeant.story", texts[0]):
+                return ""
             return attribution.find_person([one[-_PRONOUN_CONTEXT:] for one in texts], pronoun, self.speaker)
         return self.current or self._last_named(self.sentence[:at])
 
@@ -363,22 +379,16 @@ def _is_denied(clause: Clause, span: Span) -> bool:
     after = words[span.last].tag if span.last < len(words) else ""
     if span.kind in ("code", "host") and not span.first and after in ("own", "neg", "be", "point"):
         return True
-    if words[span.last - 1].tag[0] != VALUE:
-        return False
     before = [word.tag for word in words[: span.last - 1] if word.tag not in ("be", "adv", "prep")]
-    return before[-1:] == ["neg"]
+    return words[span.last - 1].tag[0] == VALUE and before[-1:] == ["neg"]
 
 
 def _is_time_limit(clause: Clause, span: Span) -> bool:
     """Return whether a span is a date that only says from or until when something holds."""
-    word = clause.words[span.first]
-    if word.text in ("从", "自", "到") and span.last > span.first + 1:
-        word = clause.words[span.first + 1]
+    limits = clause.words[span.first].text in ("从", "自", "到") and span.last > span.first + 1
+    word = clause.words[span.first + limits]
     before = clause.words[span.first - 1].text.lower() if span.first else ""
     after = clause.words[span.last].text if span.last < len(clause.words) else ""
-    dated = word.tag in (VALUE + "date", VALUE + "weekday")
-    return dated and (
-        clause.words[span.last - 1].text in ("起", "开始")
-        or after in ("起", "开始", "以后")
-        or before in ("until", "till", "from", "since", "starting", "从", "自")
-    )
+    begins = before in ("until", "till", "from", "since", "starting", "从", "自")
+    begins = begins or after in ("起", "开始", "以后") or clause.words[span.last - 1].text in ("起", "开始")
+    return begins and word.tag in (VALUE + "date", VALUE + "weekday")

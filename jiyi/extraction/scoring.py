@@ -128,14 +128,10 @@ def _clause_features(clause: Clause, context: SentenceContext) -> list[str]:
     past = verb.endswith("ed") or verb in _past_forms()
     form = "past" if past else "ing" if verb.endswith("ing") else "" if verb else "-"
     features = [
-        "",
-        f"words={min(len(words), 8)}",
-        f"at={min(clause.place, 3)}",
-        f"of={min(clause.clause_count, 4)}",
-        f"chars={min(context.message_chars // 30, 5)}",
+        *("", f"words={min(len(words), 8)}", f"at={min(clause.place, 3)}"),
+        *(f"of={min(clause.clause_count, 4)}", f"chars={min(context.message_chars // 30, 5)}"),
         f"sentence={min(context.sentence_index, 3)}",
-        f"values={min(sum(word.tag[0] == VALUE for word in words), 3)}",
-        f"form={form}",
+        *(f"values={min(sum(word.tag[0] == VALUE for word in words), 3)}", f"form={form}"),
     ]
     if context.asked_kind:
         first = clause.place == 0 == context.sentence_index
@@ -156,11 +152,8 @@ def _word_shape(text: str) -> str:
 
 def candidate_spans(clause: Clause) -> list[Span]:
     """Return the spans of a clause that may be a value, each once and as the plainest kind."""
-    spans: dict[tuple[int, int], Span] = {}
-    for span in _all_spans(clause):
-        if 0 < span.last - span.first <= _MAX_SPAN_WORDS:
-            spans.setdefault((span.first, span.last), span)
-    return list(spans.values())
+    spans = [span for span in _all_spans(clause) if 0 < span.last - span.first <= _MAX_SPAN_WORDS]
+    return list({(span.first, span.last): span for span in reversed(spans)}.values())
 
 
 def _all_spans(clause: Clause) -> Iterator[Span]:

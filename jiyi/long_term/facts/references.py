@@ -53,12 +53,13 @@ def resolve_slot(
     candidates = [one for one in candidates if names.key(one.subject) == names.key(subject)] or candidates
     slots = {slot_of(fact, names) for fact in candidates}
     if len(slots) != 1 and subject and not statement.predicate:
-        point = _DEFAULT_POINTS[shape[0] == "time"][not subject.isascii()]
-        return replace(statement, predicate=point), []
-    if not slots and statement.predicate and not subject:
-        return replace(statement, subject=statement.speaker), []
+        point = subject if shape[0] == "name" else _DEFAULT_POINTS[shape[0] == "time"][not subject.isascii()]
+        owner = statement.speaker if point == subject else subject
+        return replace(statement, subject=owner, predicate=point), []
+    who = subject or (statement.speaker if statement.replaces or not slots else "")
     if len(slots) != 1:
-        return (statement if subject and statement.predicate else None), []
+        whole = replace(statement, subject=who) if who and statement.predicate else None
+        return whole, facts_to_end(whole, facts, names) if whole and whole.replaces else []
     old = max(candidates, key=start_of)
     return _fill_from(statement, old), [] if _is_single_valued(old, names) else [old]
 
@@ -152,12 +153,11 @@ def facts_to_end(statement: Statement, facts: Iterable[Fact], names: Names) -> l
             return (named and _occurs_in(fact.object, quote)) or point in points or (ends_all and about_other)
         if leaves and not (about_speaker or same_subject or statement.replaces):
             means = any(who <= set(analyse(text)) for text in (fact.object, f"{fact.subject} {point}"))
-            sure = named or (fact.category == "attribute" and not quote.isascii())
+            sure = named or fact.category == "attribute"
             return means and sure and (ends_all or point not in word_lists()["family"])
         subject = set() if same_subject else set(analyse(fact.subject))
-        # Without a named point, the subject of a fact is a guess.
-        lower = fact.subject.removeprefix(statement.speaker).islower()
-        guessed = not named and (lower or not quote.isascii())
+        # Without a named point, the subject of a fact is a guess, unless it is written as a name.
+        guessed = not named and not any(map(str.isupper, fact.subject.removeprefix(statement.speaker)))
         near = same_subject or (about_speaker and (bool(over & subject) or guessed))
         words = subject.union(analyse(f"{fact.predicate} {fact.object} {'' if named else fact.text}"))
         return near and bool(over) and over <= words and not is_preference(fact.predicate)
