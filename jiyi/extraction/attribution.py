@@ -53,25 +53,21 @@ def attribute_value(
     span: Span,
     sentence: str,
     *,
-    speaker: str,
-    topic: str,
+    speaker: str,  # whom "I" means
+    topic: str,  # what the sentence named before, the subject of a clause without one
     resolve: _Resolve,
-    question: Question,
+    question: Question,  # what the previous message asks for: a short answer gives its point
 ) -> Attribution:
-    """Return the subject and the point of a value.
-
-    Args:
-        speaker: whom "I" means.
-        topic: what the sentence named before, the subject of a clause without one.
-        resolve: returns whom or what a pronoun at a position of the sentence means, "" if unknown.
-        question: what the previous message asks for: a short answer gives its point.
-    """
+    """Return the subject and the point of a value."""
     chinese = clause.chinese
     phrases = _noun_phrases(clause, span, sentence)
     owner, point = split_point(phrases[-1].text, chinese) if phrases else ("", "")
     after_point = clause.words[phrases[-1].last if phrases else 0 : span.first]
     acts = any(is_listed(word.text, "me") for word in after_point)  # my boss calls me Speedy
     number = span.kind in ("money", "amount", "number") or clause.words[span.first].text.isdecimal()
+    verb = next((word.tag for word in reversed(after_point) if word.tag not in ("adv", "prep")), "")
+    if number and verb in ("verb", "aux") and is_listed(point, "things"):  # the flight takes 3 hours
+        owner, point = "", ""
     if acts or (number and is_listed(point, "who")):
         phrases, owner, point = [phrase for phrase in phrases if phrase.text != point], "", ""
     if len(phrases) > 1 and not point and clause.words[phrases[0].last].text in ("of", "for", "on"):
@@ -80,6 +76,12 @@ def attribute_value(
             return _attribution(phrases[1].text, outer_point, speaker)
     rest = phrases[:-1] if point else phrases
     person = _pronoun_referent(clause, rest[0].first if rest else span.first, speaker, resolve)
+    theirs = [clause.words[phrase.first - 1] for phrase in (*rest[:1], *phrases[-1:]) if phrase.first]
+    whose = [word for word in theirs if word.tag == "own" and is_listed(word.text, "of_people")]
+    if whose and point and whose[-1] is theirs[-1]:  # my mate says his rent is 900
+        rest, person = [], resolve(whose[-1].text, whose[-1].start) or whose[-1].text
+    of = resolve(whose[0].text, whose[0].start) if rest and whose[:1] == theirs[:1] != [] else ""
+    of = speaker if rest and rest[0].own else of
     own = bool(phrases) and phrases[-1 if point else 0].own
     between = clause.words[phrases[0].last : phrases[-1].first] if point else ()
     told = any(is_listed(word.text, "third") for word in between)  # my boss says his rent is 600
@@ -89,8 +91,8 @@ def attribute_value(
         subject = speaker  # they moved me to days
     elif not told and point.lower() in _lists()["personal"] and {"verb", "prep"} & {w.tag for w in between}:
         subject = speaker  # the landlord put the rent up
-    elif rest and (person is None or rest[0].own or told):
-        subject = possessive(rest[0].text, speaker, chinese) if rest[0].own else rest[0].text
+    elif rest and (person is None or of or told):
+        subject = possessive(rest[0].text, of, chinese) if of else rest[0].text
     elif person == "" and not (question.point and not phrases):
         return _attribution("", point, speaker)
     else:
@@ -103,7 +105,7 @@ def attribute_value(
     if question.point and not phrases and len(clause.words) <= 4:
         about_another = person and not is_listed(clause.words[0].text, "it")
         owner = "" if about_another else _question_owner(question, speaker, lambda: resolve("it", 0))
-        owner = owner or person or ""
+        owner = owner or (question.kind and person) or ""
         if not owner:
             return _without_owner(question.point, span, speaker, chinese)
         return _attribution(owner, question.point, speaker)
@@ -145,11 +147,15 @@ def _find_question_point(clause: Clause, kind: str) -> Question:
     place = max((at for at, word in enumerate(words) if word.tag == "point"), default=-1)
     if place < 0:
         return Question()
-    point = words[place].text
-    if place > 1 and words[place - 1].text in _POSSESSIVE_MARKS and words[place - 2].tag in _NOUN_TAGS:
-        before = words[place - 3].text.lower() if place > 2 else ""
-        return Question(kind, point, words[place - 2].text, before in _lists()["you"])
-    return Question(kind, point, next((word.text for word in words if is_listed(word.text, "third")), ""))
+    run = takewhile(lambda word: word.tag == "point" and not clause.chinese, reversed(words[:place]))
+    first = place - len([*run])
+    named, point = split_point(" ".join(word.text for word in words[first : place + 1]), clause.chinese)
+    named, point = (named, point) if point else ("", words[place].text)
+    if first > 1 and words[first - 1].text in _POSSESSIVE_MARKS and words[first - 2].tag in _NOUN_TAGS:
+        before = words[first - 3].text.lower() if first > 2 else ""
+        return Question(kind, point, words[first - 2].text, before in _lists()["you"])
+    pronouns = (word.text for word in words if is_listed(word.text, "third" if kind or clause.chinese else "of_people"))
+    return Question(kind, point, named or next(pronouns, ""))
 
 
 def mentioned_point(clause: Clause, resolve: _Resolve) -> Question:
@@ -182,13 +188,14 @@ def _find_people(sentence: str, speaker: str) -> Iterator[tuple[str, str, bool]]
         words, at, names = clause.words, 0, ("nr",) if clause.chinese else ("nr", "N")
         while at < len(words):
             word, first = words[at], at
+            kin = word.tag == "kin" or (word.tag == "point" and is_listed(word.text, "who"))
             earlier, before = ["", "", *(other.text.lower() for other in words[:at])][-2:]
             introduces = is_listed(earlier, "me") and words[at - 1].tag == "be"  # I'm Nadia
             at += 1
-            while at < len(words) and words[at].tag in ("N", "nr") and word.tag in ("N", "nr", "kin"):
+            while at < len(words) and words[at].tag in ("N", "nr") and (kin or word.tag in ("N", "nr")):
                 at += 1
-            name = sentence[words[first + (word.tag == "kin" and at > first + 1)].start : words[at - 1].end]
-            if word.tag == "kin":
+            name = sentence[words[first + (kin and at > first + 1)].start : words[at - 1].end]
+            if kin:
                 sex = next((sex for sex in ("male", "female") if is_listed(word.text, f"{sex}_kin")), "")
                 if at > first + 1:
                     yield name, sex, True
@@ -209,7 +216,8 @@ def _question_owner(question: Question, speaker: str, last_named: Callable[[], s
         return possessive(question.owner, speaker, is_chinese(question.owner))
     if is_listed(question.owner, "third"):
         return last_named() or question.owner
-    return question.owner or (speaker if question.point.lower() in _lists()["personal"] else last_named())
+    personal = question.point.lower() in _lists()["personal"]
+    return question.owner or (speaker if personal else last_named() if question.kind else "")
 
 
 def first_name(clause: Clause) -> str:
@@ -280,8 +288,7 @@ def _noun_phrases(clause: Clause, span: Span, sentence: str) -> list[_NounPhrase
     """Return the noun phrases before a value in order; 的 and 's join nouns."""
     phrases: list[_NounPhrase] = []
     words, at = clause.words, 0
-    per = _lists()["per"]
-    is_noun = [word.tag in _NOUN_TAGS and word.text not in per for word in words[: span.first]]
+    is_noun = [word.tag in _NOUN_TAGS and not is_listed(word.text, "per") for word in words[: span.first]]
     while at < span.first:
         if not is_noun[at]:
             at += 1
@@ -356,11 +363,8 @@ def _lists() -> dict[str, Any]:
     data = load_table("words")
     listed = {name: words for name, words in {**data, **data["persons"]}.items() if isinstance(words, str)}
     verbs = [(verb, row) for row in data["attribute"] for verb in row["verbs"].split()]
-    return {
-        **{
-            name: frozenset(words.replace("_", " ") for words in text.split())
-            for name, text in listed.items()
-        },
+    lists = {name: frozenset(w.replace("_", " ") for w in text.split()) for name, text in listed.items()}
+    return lists | {
         "verbs": {verb: row | {"kinds": row["kinds"].split()} for verb, row in verbs},
         "kinds": {kind: (en, zh) for en, (kinds, zh) in data["kinds"].items() for kind in kinds.split()},
     }

@@ -10,7 +10,7 @@ from typing import Any
 
 from jiyi.errors import BadReply, LLMError
 from jiyi.extraction.clauses import is_chinese
-from jiyi.extraction.forms import has_implausible_year
+from jiyi.extraction.forms import has_cue
 from jiyi.extraction.reading import extract_message
 from jiyi.extraction.rules import rule_meaning, rule_predicate
 from jiyi.extraction.statement import Reading, Statement
@@ -24,8 +24,7 @@ from jiyi.text import language as language_of
 __all__ = ["extract_with", "first_batch_size", "read_by_llm"]
 
 _BATCH_MESSAGES, _BATCH_TOKENS = 20, 4_000  # of one call
-_MESSAGE_TOKENS = 1_000  # that are shown of one message
-_ANSWER_TOKENS = 2_000  # of an answer, at most
+_MESSAGE_TOKENS, _ANSWER_TOKENS = 1_000, 2_000  # shown of one message, of an answer at most
 _EMPTY = "-"
 _MAX_CHARS = 20_000  # that are read of a message
 _CONFIDENCE, _ASSISTANT_CONFIDENCE = 0.7, 0.45
@@ -40,14 +39,10 @@ _INSIDE_WORD = re.compile(rf"(?<={_LETTER})(?={_LETTER})|(?<=\d)(?=[.,:]\d)|(?<=
 def extract_with(
     llm: LLM | None, messages: Sequence[Message], *, known: Sequence[Fact] = (), zone: tzinfo = UTC
 ) -> Reading:
-    """Return the statements of a conversation, read by a model batch by batch.
+    """Return the statements of dated messages, oldest first, read by a model batch by batch.
 
     A batch on which the model fails is read by `extract`, and a note says why; a model that cannot be
     reached is asked once. Without a model, and for tool outputs, `extract` reads.
-
-    Args:
-        llm, known, zone: see `read_by_llm`.
-        messages: saved messages, oldest first; those without a date are skipped.
     """
     dated = [message for message in messages if message.created_at and message.text.strip()]
     unread = [message for message in dated if message.role in ("user", "assistant")]
@@ -91,25 +86,18 @@ def first_batch_size(
 
 
 def read_by_llm(
-    llm: LLM,
-    messages: Sequence[Message],
+    llm: LLM,  # asked in the language of most of the text
+    messages: Sequence[Message],  # dated messages of users and assistants, oldest first
     *,
-    known: Sequence[Fact] = (),
-    before: Sequence[Message] = (),
-    zone: tzinfo = UTC,
+    known: Sequence[Fact] = (),  # shown to the model; a statement that names one is about its point
+    before: Sequence[Message] = (),  # the messages just before, as context
+    zone: tzinfo = UTC,  # of the days of the calendar
 ) -> Reading:
     """Return the statements of one batch of messages, read by a model.
 
     - Costs one call, and one more if the first answer does not fit the schema.
     - Messages are quoted as data, not as instructions, with their secrets hidden and up to 1,000 tokens.
     - Statements that the messages do not support are dropped and counted: see `_CheckedAnswer`.
-
-    Args:
-        llm: the model; asked in the language of most of the text.
-        messages: dated messages of users and assistants, oldest first.
-        known: facts that are shown to the model; a statement that names one is about its point.
-        before: the messages just before, as context.
-        zone: of the days of the calendar.
 
     Raises:
         LLMError: the model gave no usable answer.
@@ -127,7 +115,9 @@ def read_by_llm(
         before="\n".join(_format_message(message, hide) for message in before) or _EMPTY,
         known="\n".join(lines) or _EMPTY,
     )
-    schema = _answer_schema(len(messages), len(known))
+    schema = json.loads(files(__package__).joinpath("answer.schema.json").read_text("utf-8"))
+    fact = schema["properties"]["facts"]["items"]["properties"]
+    fact["message"]["maximum"], fact["replaces"]["maximum"] = len(messages), len(known)
     conversation = [{"role": "user", "content": prompt}]
     answer = ask_json(llm, conversation, schema, language=language, max_tokens=_ANSWER_TOKENS)
     return _CheckedAnswer(answer, messages, before, known, zone).reading()
@@ -141,15 +131,6 @@ def _by_patterns(messages: Sequence[Message], zone: tzinfo, reason: str = "") ->
 def _format_message(message: Message, hide: Secrecy) -> str:
     text = hide(message.text[:_MAX_CHARS].strip())
     return quote(f"{_shown_speaker(message)}: {counter_for('o200k_base').truncate(text, _MESSAGE_TOKENS)}")
-
-
-def _answer_schema(messages: int, known: int) -> dict[str, Any]:
-    text = files(__package__).joinpath("answer.schema.json").read_text("utf-8")
-    schema: dict[str, Any] = json.loads(text)
-    fact = schema["properties"]["facts"]["items"]["properties"]
-    fact["message"]["maximum"] = messages
-    fact["replaces"]["maximum"] = known
-    return schema
 
 
 @dataclass(eq=False)
@@ -207,7 +188,7 @@ class _CheckedAnswer:
             and _occurs_in(words, _collapse_spaces(message.text))
             and _covers(own_terms | self._replied_terms[place], value)
             and _covers(self._subject_terms, subject)
-            and not has_implausible_year(words)
+            and not has_cue("unmeant.beyond", words)
             and (message.role == "user" or self._assistant_may_state(fact, subject))
         )
         if not supported:
@@ -245,10 +226,7 @@ class _CheckedAnswer:
         return says and entity_key(subject) not in self._users
 
     def _find_replaced(self, number: int, message: Message, subject: str) -> Fact | None:
-        """Return the known fact whose point a statement is about, or None.
-
-        Both have the same subject and agent, and an assistant replaces no statement of a user.
-        """
+        """Return the known fact that a statement is about; an assistant's is about none of a user's."""
         if not number:
             return None
         old = self.known[number - 1]

@@ -1,12 +1,12 @@
 """Splits a message into sentences, clauses and tagged words."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from jiyi.extraction.values import find_values, load_table
+from jiyi.extraction.values import find_values, load_patterns, load_table
 from jiyi.text.lexicon import jieba
 
 VALUE = "#"  # first character of a value's tag; the kind of value follows
@@ -68,7 +68,8 @@ def split_clauses(sentence: str) -> list[Clause]:
     """Return the clauses of a sentence."""
     chinese = is_chinese(sentence)
     words = _tokenize_zh(sentence) if chinese else _tokenize_en(sentence)
-    parts = [part for part in (_group_words_zh(words) if chinese else _group_words_en(words)) if part]
+    said = {found.end() for found in load_patterns("forms", "value")["passed_on"].finditer(sentence)}
+    parts = [part for part in (_group_words_zh(words) if chinese else _group_words_en(words, said)) if part]
     return [Clause(tuple(part), place, len(parts), chinese) for place, part in enumerate(parts)]
 
 
@@ -85,12 +86,12 @@ def _group_words_zh(words: Sequence[Word]) -> Iterator[list[Word]]:
     yield part
 
 
-def _group_words_en(words: Sequence[Word]) -> Iterator[list[Word]]:
+def _group_words_en(words: Sequence[Word], starts: Container[int]) -> Iterator[list[Word]]:
     part: list[Word] = []
     for place, word in enumerate(words):
         low = word.text.lower()
         next_word = words[place + 1] if place + 1 < len(words) else None
-        starts_new = word.tag == "x" or (low in _CLAUSE_OPENERS and part)
+        starts_new = word.tag == "x" or word.start in starts or (low in _CLAUSE_OPENERS and part)
         if low in ("and", "or", "then", "plus") and next_word is not None:
             one_subject = bool(part) and part[-1].tag in _PEOPLE and not any(w.tag in _VERBAL for w in part)
             joined = one_subject and next_word.text.lower() in ("i", "we")  # Tom and I live here

@@ -14,18 +14,9 @@ from jiyi.records import FactCategory
 from jiyi.text.lexicon import Hints
 from jiyi.text.traits import Mode
 
-__all__ = [
-    "Phrase",
-    "asserted_end",
-    "find_phrases",
-    "has_cue",
-    "has_implausible_year",
-    "tool_settings",
-    "without_speech",
-]
+__all__ = ["Phrase", "asserted_end", "find_phrases", "has_cue", "tool_settings", "without_speech"]
 
-_MAX_INTRODUCTION = 100  # characters of the words before a speech
-_MAX_TOOL_LINES = 50
+_MAX_INTRODUCTION, _MAX_TOOL_LINES = 100, 50  # characters of the words before a speech, lines
 _HAN_SPACE = re.compile(r"(?<=[\u4e00-\u9fff])\s(?=[\u4e00-\u9fff])")  # it ends a clause in chats
 _LOWER_CASE_I = re.compile(r"\bi(?=(?:['’]?(?:m|ve|d|ll))?\b)(?!\.)")
 
@@ -60,7 +51,7 @@ def asserted_end(sentence: str, mode: Mode) -> int:
     cues = load_patterns("forms", "unmeant")
     asks = mode & Mode.ASKED and cues["asks"].search(sentence)
     reports = mode & Mode.REPORTED and not cues["person"].search(sentence)
-    if asks or reports or cues["sentence"].search(sentence) or has_implausible_year(sentence):
+    if asks or reports or cues["sentence"].search(sentence) or _has_implausible_year(sentence):
         return 0
     condition = cues["rest"].search(sentence)
     return condition.start() if condition else len(sentence)
@@ -75,10 +66,11 @@ def without_speech(text: str) -> str:
         own = cues["own_speech"].search(text, before, speech.start())
         return speech[0] if own else " " * len(speech[0])
 
-    return cues["decoration"].sub(lambda emoji: "\n".ljust(len(emoji[0])), cues["speech"].sub(blank, text))
+    text = cues["inside"].sub(" ", cues["speech"].sub(blank, text))
+    return cues["decoration"].sub(lambda emoji: "\n".ljust(len(emoji[0])), text)
 
 
-def has_implausible_year(sentence: str) -> bool:
+def _has_implausible_year(sentence: str) -> bool:
     """Return whether a sentence names a year before 1500 or after 2199."""
     may_have_year = any(letter.isdigit() for letter in sentence) or not sentence.isascii()
     return may_have_year and has_cue("unmeant.beyond", sentence)

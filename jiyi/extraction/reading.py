@@ -11,25 +11,22 @@ from jiyi.extraction import attribution, forms
 from jiyi.extraction.attribution import Attribution, Question, attribute_value, first_name, is_listed
 from jiyi.extraction.clauses import VALUE, Clause, is_chinese, split_clauses, split_sentences
 from jiyi.extraction.rules import Rule, find_rules
-from jiyi.extraction.scoring import SentenceContext, Span, select_spans
+from jiyi.extraction.scoring import SentenceContext, Span, is_time_limit, select_spans
 from jiyi.extraction.statement import Statement
 from jiyi.extraction.times import first_upcoming_day, parse_validity
-from jiyi.extraction.values import kind_of_value, load_patterns
+from jiyi.extraction.values import kind_of_value, last_like, load_patterns
 from jiyi.records import Message, Role, single_valued
 from jiyi.text.traits import Mode, modes
 
 __all__ = ["extract", "extract_message"]
 
-_MAX_CHARS, _MAX_ASSISTANT_CHARS = 4_000, 1_500  # assistants write much and state little
-_MAX_STATEMENTS = 40  # of one message
-_ASSISTANT_CONFIDENCE = 0.45  # at most, of what they say
-_MIN_HYPOTHETICAL = 0.5  # score from which a value counts despite a "would"
-_MIN_ASSISTANT = 0.6  # score from which an assistant's value counts
-_NAMED_CONFIDENCE = 0.6  # of a value with a named point
+_MAX_CHARS, _MAX_STATEMENTS = 4_000, 40  # of one message
+_MAX_ASSISTANT_CHARS, _ASSISTANT_CONFIDENCE = 1_500, 0.45  # assistants write much and state little
+_MIN_HYPOTHETICAL, _MIN_ASSISTANT = 0.5, 0.6  # scores from which a "would", an assistant's value count
 _MIN_UNNAMED_EN, _MIN_UNNAMED_ZH = 0.4, 0.5  # score from which a value without a point counts
 _MIN_CHANGED_ZH = 0.25  # the same for what is said to have changed: it ends an older value
 _UPDATES = Mode.CHANGED | Mode.REVERTED | Mode.TEMPORARY
-_PHRASE_CONFIDENCE = 0.75
+_NAMED_CONFIDENCE, _PHRASE_CONFIDENCE = 0.6, 0.75  # of a value with a named point, of a phrase
 _MIN_QUOTE_WORDS_EN, _MIN_QUOTE_CHARS_ZH = 4, 8  # of a clause that is quoted without its sentence
 _MIN_UNNAMED_CHARS_ZH = 5  # of a quote without a point; shorter ones say nothing
 _MAX_QUOTED_SENTENCE = 200  # characters of a sentence that is quoted whole
@@ -63,16 +60,21 @@ class _Reader:
     text_before: str = ""  # the sentences before it
     mentioned: Question = _NO_QUESTION  # the point that was mentioned last: "it"
     previous_mode: Mode = _NO_MODE  # of the previous sentence
+    previous: str = ""  # the previous sentence
 
     def read(self) -> Iterator[Statement]:
         self.question = attribution.parse_question(self.earlier[-1]) if self.earlier else _NO_QUESTION
         for index, sentence in enumerate(split_sentences(self.text)):
             mode = modes(sentence)
+            mode |= Mode.TEMPORARY if forms.has_cue("times.day_only", sentence) else _NO_MODE
             asserted = forms.asserted_end(sentence, mode)
             rules = list(find_rules(sentence, self.text)) if self.role == "user" else []
             rules = [rule for rule in rules if not forms.has_cue("taking_back.asked", rule.text)]
+            yield from (update := [*self._update(sentence)])
             retracts = mode & Mode.RETRACTED and forms.has_cue("taking_back.asked", sentence)
-            if self.role == "user" and not rules and retracts:
+            if update and not self.question.kind:
+                pass
+            elif self.role == "user" and not rules and retracts:
                 if asserted == len(sentence):
                     erases = forms.has_cue("taking_back.erases", sentence)
                     yield self._statement(sentence, category="note", action="retract", erases=erases)
@@ -82,8 +84,21 @@ class _Reader:
                 context = SentenceContext(mode, self.question.kind, len(self.text), index, sentence[-1])
                 yield from (self._rule_statement(rule, point) for rule in rules for point in rule.points)
                 yield from self._read_sentence(sentence, context, asserted, rules)
-            self.previous_mode = mode
+            self.previous_mode, self.previous = mode, sentence
             self.text_before += f"{sentence}\n"
+
+    def _update(self, sentence: str) -> Iterator[Statement]:
+        """Yield the value that a sentence gives instead of the last one of its kind: "make it 9091"."""
+        match = load_patterns("forms", "value")["update"].match(sentence)
+        named = self.mentioned.point and self.mentioned.point in self.previous
+        if match is None or self.role != "user" or (named and not match["wrong"]):
+            return
+        value, said = match["o"].strip(_PUNCTUATION), [self.text_before, *reversed(self.earlier)]
+        person = attribution.find_person(said, "they", self.speaker)
+        old = person if kind_of_value(value) == "name" else last_like(value, said)
+        fields: dict[str, Any] = {"object": value, "replaces": old, "confidence": _PHRASE_CONFIDENCE}
+        if old:
+            yield self._statement(sentence, corrects=bool(match["wrong"]), **fields)
 
     def _read_sentence(
         self, sentence: str, context: SentenceContext, asserted: int, rules: Sequence[Rule]
@@ -117,7 +132,7 @@ class _Reader:
             self.current = next((name for at, name in subjects if _overlaps(at, [whole])), self.current)
             for span, score in self._bare_answer(clause) or select_spans(clause, context):
                 at = clause.words[span.first].start, clause.words[span.last - 1].end
-                excluded = _is_denied(clause, span) or _is_time_limit(clause, span) or _overlaps(at, taken)
+                excluded = _is_denied(clause, span) or is_time_limit(clause, span) or _overlaps(at, taken)
                 if excluded or (context.modes & Mode.HYPOTHETICAL and score < _MIN_HYPOTHETICAL):
                     continue
                 if statement := self._value_statement(clause, span, score, context.modes):
@@ -154,7 +169,12 @@ class _Reader:
         if not value or called or forms.has_cue("value.none", value):
             return None
         first = next((word.text for word in words if word.tag != "adv"), "")
-        it = is_listed(first, "spoken_of") and span.kind in _EXACT_KINDS and bool(self.mentioned.point)
+        rest = [word for word in (*words[: span.first], *words[span.last :]) if word.tag != "adv"]
+        point = "" if is_listed(self.mentioned.point, "who") else self.mentioned.point
+        near = (part for part in (self.previous, self.sentence) if point in part)
+        lasts = not (rest or mode & (Mode.TEMPORARY | Mode.REVERTED))
+        renewed = lasts and any(forms.has_cue("value.renewed", part) for part in near)
+        it = (renewed or is_listed(first, "spoken_of")) and span.kind in _EXACT_KINDS and point != ""
         question = self.mentioned if it else self.question
         people: dict[str, Any] = {"speaker": self.speaker, "resolve": self._resolve_pronoun}
         place = clause, span, self.sentence
@@ -173,9 +193,9 @@ class _Reader:
         quote = _quote_clause(clause, self.sentence, subject, alone=named)
         if not named:
             passing = span.kind == "does" and is_listed(words[span.first].text, "passing")
-            passing = passing or any(is_listed(word.text, "happens") for word in words)
             changed = mode & _UPDATES == Mode.CHANGED and not forms.has_cue("value.as_before", self.sentence)
-            passing = passing or (not changed and forms.has_cue("value.passing", self.sentence))
+            today = not changed and forms.has_cue("value.passing", self.sentence)
+            passing = passing or today or any(is_listed(word.text, "happens") for word in words)
             least = _MIN_CHANGED_ZH if changed else _MIN_UNNAMED_ZH
             length = len(quote.strip(_PUNCTUATION).replace(" ", ""))
             short = clause.chinese and length < _MIN_UNNAMED_CHARS_ZH and not self._bare_answer(clause)
@@ -301,25 +321,19 @@ class _Reader:
 
 
 def extract(
-    text: str,
+    text: str,  # the first 4,000 characters are read, 1,500 of an assistant's
     *,
-    speaker: str | None,
+    speaker: str | None,  # whom "I" means, "user" by default
     role: Role,
-    said_at: datetime,
+    said_at: datetime,  # aware; with the zone it settles what "until Friday" means
     zone: tzinfo,
-    context: Sequence[str] = (),
+    context: Sequence[str] = (),  # the previous messages, oldest first: what is answered, who "she" is
 ) -> list[Statement]:
     """Return the statements of a message; pure, under half a millisecond for most messages.
 
     A tool's output gives only names with values, an assistant's text only named points of things, with
     less confidence. What is asked, supposed, denied, reported, made up or a joke gives nothing, nor
     what others say of themselves in quotation marks.
-
-    Args:
-        text: the first 4,000 characters are read, 1,500 of an assistant's.
-        speaker: whom "I" means, "user" by default.
-        said_at, zone: aware; they settle what "until Friday" means.
-        context: the texts of the previous messages, the last one last: what an answer answers, who "she" is.
     """
     sample = text[: _MAX_ASSISTANT_CHARS if role == "assistant" else _MAX_CHARS]
     unmeant = role != "tool" and forms.has_cue("unmeant.message", sample)
@@ -331,7 +345,10 @@ def extract(
     name = speaker or ("user" if role == "user" else role)
     reader = _Reader(name, role, said_at, zone, context, forms.without_speech(sample))
     statements: dict[tuple[str, str], Statement] = {}
-    for statement in reader.read():
+    for new in reader.read():
+        corrects = new.replaces if not (new.subject or new.predicate) else ""  # a value just stated
+        found = [key for key, one in statements.items() if corrects and corrects in one.object]
+        statement = replace(statements.pop(found[-1]), object=new.object, quote=new.quote) if found else new
         plain = bool(statement.object) and single_valued(statement.predicate)  # else only its words count
         point = f"{statement.subject}\n{statement.predicate}\n{statement.object}"
         statements.setdefault((statement.action, point if plain else statement.quote), statement)
@@ -379,16 +396,11 @@ def _is_denied(clause: Clause, span: Span) -> bool:
     after = words[span.last].tag if span.last < len(words) else ""
     if span.kind in ("code", "host") and not span.first and after in ("own", "neg", "be", "point"):
         return True
-    before = [word.tag for word in words[: span.last - 1] if word.tag not in ("be", "adv", "prep")]
-    return words[span.last - 1].tag[0] == VALUE and before[-1:] == ["neg"]
-
-
-def _is_time_limit(clause: Clause, span: Span) -> bool:
-    """Return whether a span is a date that only says from or until when something holds."""
-    limits = clause.words[span.first].text in ("从", "自", "到") and span.last > span.first + 1
-    word = clause.words[span.first + limits]
-    before = clause.words[span.first - 1].text.lower() if span.first else ""
-    after = clause.words[span.last].text if span.last < len(clause.words) else ""
-    begins = before in ("until", "till", "from", "since", "starting", "从", "自")
-    begins = begins or after in ("起", "开始", "以后") or clause.words[span.last - 1].text in ("起", "开始")
-    return begins and word.tag in (VALUE + "date", VALUE + "weekday")
+    if words[span.last - 1].tag[0] != VALUE:
+        return False
+    before = words[max(span.first - 1, 0)]
+    label = before.tag == "n" or is_listed(before.text, "things")  # bus 19 goes there
+    if span.kind == "number" and label and after in ("verb", "be", "aux"):
+        return True
+    earlier = [word.tag for word in words[: span.last - 1] if word.tag not in ("be", "adv", "prep")]
+    return earlier[-1:] == ["neg"]

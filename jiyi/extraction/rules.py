@@ -62,8 +62,7 @@ def find_rules(sentence: str, message: str) -> Iterator[Rule]:
     An instruction addresses the assistant and is meant for good or about the form of all answers.
     What is asked for once, about one thing, of others, in quotes or as a question is none.
     """
-    lower = sentence.lower()
-    chinese = is_chinese(sentence)
+    lower, chinese = sentence.lower(), is_chinese(sentence)
     cues = _load_cues("zh" if chinese else "en")
     if any(hint in lower for hint in cues.hints):
         yield from _RuleFinder(sentence, message, cues, chinese).rules()
@@ -230,8 +229,8 @@ def rule_meaning(text: str) -> RuleMeaning:
 
 def _first_value(point: str, text: str) -> str:
     """Return the value that a text names first for a point, "" for none."""
-    value_patterns = load_patterns("rules", f"values.{point}")
-    matches = [(match, name) for name, pattern in value_patterns.items() if (match := pattern.search(text))]
+    values = load_patterns("rules", f"values.{point}").items()
+    matches = [(match, name) for name, pattern in values if (match := pattern.search(text))]
     if not matches:
         return ""
     match, name = min(matches, key=lambda found: found[0].start())

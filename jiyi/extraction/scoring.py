@@ -15,12 +15,11 @@ from jiyi.text.traits import Mode
 
 _RUNS = re.compile(r"[0-9]+|[A-Za-z]+")
 _SUBJECT_TAGS = frozenset({"pro", "own", "N", "nr", "M", "n", "kin"})
-_VERB_TAGS = frozenset({"verb", "be", "aux"})
 _NAME_TAGS = frozenset({"N", "nr", "ns", "M"})
 _THING_TAGS = frozenset({"n", "N", "M", "nr", "ns", "adj", "num", "time", "point", "kin", "loc"})
 _LEADING_TAGS = frozenset({"conj", "adv", "talk", "pro", "prep", "aux", "be", "neg"})
 _TRAILING_TAGS = frozenset({"talk", "prep", "conj", "adv", "be", "aux", "own", "det"})
-_FILLER_TAGS = frozenset({"talk", "det", "adv"})
+_VERB_TAGS, _FILLER_TAGS = frozenset({"verb", "be", "aux"}), frozenset({"talk", "det", "adv"})
 _MAX_SPAN_WORDS = 9  # words
 _past_forms = cache(lambda: frozenset(load_table("words")["past"].split()))  # without those in -ed
 _MODE_NAMES = [(mode.value, str(mode.name).lower()) for mode in Mode]
@@ -203,6 +202,20 @@ def _starts_time_limit(clause: Clause, place: int) -> bool:
     words = clause.words
     dated = any(word.tag in (VALUE + "date", VALUE + "weekday") for word in words[place + 1 : place + 3])
     return dated and words[place].text.lower() in ("until", "till", "since", "starting", "from")
+
+
+def is_time_limit(clause: Clause, span: Span) -> bool:
+    """Return whether a span is a date that only says from or until when something holds."""
+    into = clause.words[span.first].text in ("从", "自", "到") and span.last > span.first + 1
+    word = clause.words[span.first + into]
+    before = clause.words[span.first - 1].text.lower() if span.first else ""
+    after = clause.words[span.last].text if span.last < len(clause.words) else ""
+    dated = word.tag in (VALUE + "date", VALUE + "weekday")
+    return dated and (
+        clause.words[span.last - 1].text in ("起", "开始")
+        or after in ("起", "开始", "以后")
+        or before in ("until", "till", "from", "since", "starting", "从", "自")
+    )
 
 
 def _tag_runs(tags: list[str], wanted: frozenset[str], kind: str, values: bool = False) -> Iterator[Span]:

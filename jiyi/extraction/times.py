@@ -1,5 +1,6 @@
 """Reads from the dates in a sentence when its statement holds."""
 
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
 
@@ -75,13 +76,11 @@ def next_occurrence(span: TimeSpan, said_at: datetime) -> TimeSpan:
 
 def _move_years(span: TimeSpan, years: int, said_at: datetime) -> TimeSpan:
     for shift in (years, years + 1):
-        try:
+        with suppress(ValueError):  # 29 February
             start = span.start.replace(year=span.start.year + shift)
             end = span.end.replace(year=span.end.year + shift)
-        except ValueError:  # 29 February
-            return span
-        if end > said_at:
-            return replace(span, start=start, end=end)
+            if end > said_at:
+                return replace(span, start=start, end=end)
     return span
 
 

@@ -1,19 +1,20 @@
 """Finds values in a text: numbers with their units, times, dates, money, addresses, codes, what is quoted."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
 from jiyi.text.lexicon import fill_parts, read_toml
 
-__all__ = ["find_values", "kind_of_value", "load_patterns", "load_table"]
+__all__ = ["find_values", "kind_of_value", "last_like", "load_patterns", "load_table"]
 
 _VALUE_START = re.compile(
     r"[A-Za-z0-9_£$€¥￥₹+~][\w.:/@'’+\\-]*|[零〇一二两俩仨三四五六七八九十百千万亿半每隔逢周星礼早晚上中下凌半夜第农阳公腊正初廿今明天清大深傍晌双工]"
     r"|[“「『《\"`/.]"
 )
 _VALUE_MARK = re.compile(r"[0-9/:@_£$€¥￥₹\\]|\.[^.]|[A-Za-z]-[A-Za-z0-9]")  # a full stop at the end is none
+_ALIKE = ("clock", "date", "weekday"), ("number", "money", "amount")
 _THE = ("the", "The", "THE")
 _DAY_AFTER_THE = re.compile(r"the (?:first |last |second |\d)", re.I)
 
@@ -73,6 +74,14 @@ def kind_of_value(value: str) -> str:
     plain = value.strip('「」“”"` ')
     match = _value_pattern()[0].match(plain)
     return match.lastgroup or "name" if match else "name"
+
+
+def last_like(value: str, texts: Iterable[str]) -> str:
+    """Return the last value in texts, the newest first, whose place a value may take: "9090" for "9091"."""
+    kind = kind_of_value(value)
+    kinds = next((kinds for kinds in _ALIKE if kind in kinds), (kind,))
+    found = (match for text in texts for match in reversed([*find_values(text)]))
+    return next((match[0] for match in found if match.lastgroup in kinds and match[0] != value), "")
 
 
 @cache

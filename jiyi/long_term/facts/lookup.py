@@ -219,8 +219,10 @@ def profile_of(store: Store, scope: Scope, now: datetime) -> list[Fact]:
     found = find_facts(store, scope, predicate=_PROFILE_POINTS, fact_status=("active",), limit=_MAX_PROFILE)
     found += find_facts(store, scope, pinned=True, fact_status=pinned, limit=_MAX_PROFILE)
     started = {fact.id: fact for fact in found if start_of(fact) <= now}.values()
-    current = (fact for fact in started if not (fact.valid_to and fact.valid_to <= now))
-    shown = [fact for fact in current if fact.pinned or fact.category == "rule" or _describes_speaker(fact)]
+    current = [fact for fact in started if not (fact.valid_to and fact.valid_to <= now)]
+    own = [fact for fact in current if fact.category == "profile" and fact.subject == fact.speaker]
+    told = [fact for fact in own if single_valued(fact.predicate)]  # not "(name)", some name
+    shown = [fact for fact in current if fact.pinned or fact.category == "rule" or fact in told]
     return sorted(shown, key=lambda fact: (start_of(fact), fact.created_at, fact.id))
 
 
@@ -243,8 +245,3 @@ def profile_block(fact: Fact) -> Block:
         created_at=fact.created_at,
         score=2 * fact.pinned + (fact.category == "rule") + fact.created_at.timestamp() / 1e11,
     )
-
-
-def _describes_speaker(fact: Fact) -> bool:
-    about_speaker = fact.category == "profile" and fact.subject == fact.speaker
-    return about_speaker and single_valued(fact.predicate)  # not "(name)", some name

@@ -70,7 +70,10 @@ def _may_change(statement: Statement, fact: Fact, names: Names) -> bool:
     The fact has its subject, or all words of it: "swimming" of "Sofia · swimming (time): Mondays".
     """
     later = fact.category not in ("plan", "todo", "rule", "note") and fact.created_at < statement.said_at
-    if not later or fact.status != "active" or is_temporary(fact) or is_preference(fact.predicate):
+    just_ended = fact.status == "expired" and fact.valid_to == statement.said_at  # "Jo left. It's Max now"
+    later = later and (just_ended or (fact.status == "active" and not is_temporary(fact)))
+    travels = fact.predicate == "lives in" and has_cue("value.travels", statement.quote)
+    if not later or travels or is_preference(fact.predicate):
         return False
     if statement.replaces and not _contains_value(fact.object, statement.replaces):
         return False
