@@ -18,8 +18,7 @@ _FUNCTION_TAGS = frozenset({"be", "prep", "det", "adv", "talk", "own", "aux"})
 _POSSESSIVE_MARKS = ("'s", "’s", "的")
 _QUESTION_CHARS = 120  # that are read of the end of a question
 _IDENTIFIER = re.compile(r"\A(?:[A-Za-z]\w*(?:[-_./]\w+)+|[A-Za-z]+\d\w*)\Z")
-_CHANGE_VERB = re.compile(r"[改换调挪]")  # a verb that names no point
-_VERSION = re.compile(r"\d{1,3}\.\d{1,3}\Z")
+_CHANGE_VERB, _VERSION = re.compile(r"[改换调挪]"), re.compile(r"\d{1,3}\.\d{1,3}\Z")
 _NOT_IN_PERSON_NAME = re.compile(r"[A-Z0-9]|[班课店厂校院社组群]\Z")  # after the first letter of a word
 _Resolve = Callable[[str, int], str]  # returns whom a pronoun at a position means, "" if unknown
 
@@ -76,27 +75,24 @@ def attribute_value(
             return _attribution(phrases[1].text, outer_point, speaker)
     rest = phrases[:-1] if point else phrases
     person = _pronoun_referent(clause, rest[0].first if rest else span.first, speaker, resolve)
-    theirs = [clause.words[phrase.first - 1] for phrase in (*rest[:1], *phrases[-1:]) if phrase.first]
-    whose = [word for word in theirs if word.tag == "own" and is_listed(word.text, "of_people")]
-    if whose and point and whose[-1] is theirs[-1]:  # my mate says his rent is 900
-        rest, person = [], resolve(whose[-1].text, whose[-1].start) or whose[-1].text
-    of = resolve(whose[0].text, whose[0].start) if rest and whose[:1] == theirs[:1] != [] else ""
-    of = speaker if rest and rest[0].own else of
-    own = bool(phrases) and phrases[-1 if point else 0].own
+    of = _possessor(clause, rest[0], speaker, resolve) if rest else ""
+    holder = _possessor(clause, phrases[-1], speaker, resolve) if point else ""
     between = clause.words[phrases[0].last : phrases[-1].first] if point else ()
     told = any(is_listed(word.text, "third") for word in between)  # my boss says his rent is 600
     if point and owner:
-        subject = possessive(owner, speaker, chinese) if own else owner
+        subject = owner if is_listed(holder or "it", "third") else possessive(owner, holder, chinese)
+    elif holder not in ("", speaker):
+        subject = holder  # my mate says his rent is 900
     elif any(word.text in ("me", "us") for word in clause.words[1 : span.first]):
         subject = speaker  # they moved me to days
     elif not told and point.lower() in _lists()["personal"] and {"verb", "prep"} & {w.tag for w in between}:
         subject = speaker  # the landlord put the rent up
-    elif rest and (person is None or of or told):
+    elif rest and (person is None or told or not is_listed(of or "it", "third")):
         subject = possessive(rest[0].text, of, chinese) if of else rest[0].text
     elif person == "" and not (question.point and not phrases):
         return _attribution("", point, speaker)
     else:
-        subject = person or (speaker if own else topic)
+        subject = person or holder or topic
     if point and not subject:
         return _without_owner(point, span, speaker, chinese)
     subject = subject or speaker
@@ -110,6 +106,13 @@ def attribute_value(
             return _without_owner(question.point, span, speaker, chinese)
         return _attribution(owner, question.point, speaker)
     return _guess_attribution(clause, span, subject, bool(rest or (person and person != speaker)), speaker)
+
+
+def _possessor(clause: Clause, phrase: _NounPhrase, speaker: str, resolve: _Resolve) -> str:
+    """Return whose a noun phrase is: the speaker's, that of whom "his" means, or "his"; "" for nobody's."""
+    word = clause.words[max(phrase.first - 1, 0)]
+    theirs = word.tag == "own" and is_listed(word.text, "of_people")
+    return speaker if phrase.own else (resolve(word.text, word.start) or word.text) if theirs else ""
 
 
 def _without_owner(point: str, span: Span, speaker: str, chinese: bool) -> Attribution:
@@ -216,8 +219,8 @@ def _question_owner(question: Question, speaker: str, last_named: Callable[[], s
         return possessive(question.owner, speaker, is_chinese(question.owner))
     if is_listed(question.owner, "third"):
         return last_named() or question.owner
-    personal = question.point.lower() in _lists()["personal"]
-    return question.owner or (speaker if personal else last_named() if question.kind else "")
+    own = is_listed(question.point, "personal")
+    return question.owner or (speaker if own else question.kind and last_named())
 
 
 def first_name(clause: Clause) -> str:

@@ -10,8 +10,7 @@ from jiyi.extraction.values import find_values, load_patterns, load_table
 from jiyi.text.lexicon import jieba
 
 VALUE = "#"  # first character of a value's tag; the kind of value follows
-_HAN = re.compile(r"[\u4e00-\u9fff]")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_HAN, _SURROGATE = re.compile(r"[\u4e00-\u9fff]"), re.compile(r"[\ud800-\udfff]")
 _WORD_EN = re.compile(
     r"[^\W_]+?n['’]t\b|[^\W_]+(?:(?:-|/|&|\.(?=\w))[^\W_]+|(?<=\b[A-Z])['’][A-Z][^\W_]+)*|['’](?:s|re|m|ve|ll|d|t)\b|[^\w\s]|_+"
 )

@@ -30,10 +30,8 @@ _NAMED_CONFIDENCE, _PHRASE_CONFIDENCE = 0.6, 0.75  # of a value with a named poi
 _MIN_QUOTE_WORDS_EN, _MIN_QUOTE_CHARS_ZH = 4, 8  # of a clause that is quoted without its sentence
 _MIN_UNNAMED_CHARS_ZH = 5  # of a quote without a point; shorter ones say nothing
 _MAX_QUOTED_SENTENCE = 200  # characters of a sentence that is quoted whole
-_NO_QUESTION, _NO_MODE = Question(), Mode(0)
-_PLAN = forms.Phrase("", "plans", "plan")
-_PERSONAL = frozenset({"profile", "relation"})
-_FUTURE = frozenset({"plan", "todo"})  # values inside them are no statements of their own
+_NO_QUESTION, _NO_MODE, _PLAN = Question(), Mode(0), forms.Phrase("", "plans", "plan")
+_PERSONAL, _FUTURE = frozenset({"profile", "relation"}), frozenset({"plan", "todo"})
 _PUNCTUATION = " \t,，:：。.!！?？;；'’\"“”「」『』`-–—…"
 _MY = re.compile(r"(?:my|our) |(?:我们?|咱们?|俺们?)的?家?的?(?:[那这][个张台]?)?(?=[\u4e00-\u9fff])", re.I)
 _LEAD = re.compile(r"\A(?:called |named |的\s?(?=\d)|设?的是?\s?(?=\d)|[改换调变][成到为]了?\s?(?=\S))")
@@ -61,6 +59,7 @@ class _Reader:
     mentioned: Question = _NO_QUESTION  # the point that was mentioned last: "it"
     previous_mode: Mode = _NO_MODE  # of the previous sentence
     previous: str = ""  # the previous sentence
+    named: str = ""  # the point that it mentions
 
     def read(self) -> Iterator[Statement]:
         self.question = attribution.parse_question(self.earlier[-1]) if self.earlier else _NO_QUESTION
@@ -70,6 +69,7 @@ class _Reader:
             asserted = forms.asserted_end(sentence, mode)
             rules = list(find_rules(sentence, self.text)) if self.role == "user" else []
             rules = [rule for rule in rules if not forms.has_cue("taking_back.asked", rule.text)]
+            self.named = self.mentioned.point if self.mentioned.point in self.previous else ""
             yield from (update := [*self._update(sentence)])
             retracts = mode & Mode.RETRACTED and forms.has_cue("taking_back.asked", sentence)
             if update and not self.question.kind:
@@ -90,8 +90,7 @@ class _Reader:
     def _update(self, sentence: str) -> Iterator[Statement]:
         """Yield the value that a sentence gives instead of the last one of its kind: "make it 9091"."""
         match = load_patterns("forms", "value")["update"].match(sentence)
-        named = self.mentioned.point and self.mentioned.point in self.previous
-        if match is None or self.role != "user" or (named and not match["wrong"]):
+        if match is None or self.role != "user" or (self.named and not match["wrong"]):
             return
         value, said = match["o"].strip(_PUNCTUATION), [self.text_before, *reversed(self.earlier)]
         person = attribution.find_person(said, "they", self.speaker)
@@ -116,7 +115,8 @@ class _Reader:
             ends = phrase.action in ("end", "over")
             quote = _quote_around(match, clauses, sentence)
             uncertain = supposed or (ends and forms.has_cue("unmeant.open", quote))
-            fits = not uncertain and (beside or not _overlaps(at, taken))
+            unnamed = self.named and not (match.re.groupindex.keys() - {"o", "n"} or phrase.predicate)
+            fits = not (uncertain or unnamed) and (beside or not _overlaps(at, taken))
             if fits and (statement := self._phrase_statement(phrase, match, context.modes, quote)):
                 taken.append(at)
                 values.append(value if phrase.category in _PERSONAL else at)

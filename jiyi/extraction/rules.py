@@ -20,9 +20,8 @@ RULE_POINTS: Mapping[str, tuple[str, str]] = {
 """What instructions settle that have one value at a time: by a key the names in English and Chinese."""
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z'’-]*")
-_MAX_RULE_CHARS = 240  # characters of an instruction
 _PUNCTUATION = " \t,，:：。.!！?？;；、—–-"
-_OTHER_RULE = ("rule", "规则")
+_MAX_RULE_CHARS, _OTHER_RULE = 240, ("rule", "规则")  # of an instruction; what others are called
 
 
 class Rule(NamedTuple):
