@@ -157,7 +157,8 @@ def _find_question_point(clause: Clause, kind: str) -> Question:
     if first > 1 and words[first - 1].text in _POSSESSIVE_MARKS and words[first - 2].tag in _NOUN_TAGS:
         before = words[first - 3].text.lower() if first > 2 else ""
         return Question(kind, point, words[first - 2].text, before in _lists()["you"])
-    pronouns = (word.text for word in words if is_listed(word.text, "third" if kind or clause.chinese else "of_people"))
+    pronoun = "third" if kind or clause.chinese else "of_people"
+    pronouns = (word.text for word in words if is_listed(word.text, pronoun))
     return Question(kind, point, named or next(pronouns, ""))
 
 

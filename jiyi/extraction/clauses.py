@@ -10,6 +10,8 @@ from jiyi.extraction.values import find_values, load_patterns, load_table
 from jiyi.text.lexicon import jieba
 
 VALUE = "#"  # first character of a value's tag; the kind of value follows
+_MIN_QUOTE_WORDS_EN, _MIN_QUOTE_CHARS_ZH = 4, 8  # of a clause that is quoted without its sentence
+_MAX_QUOTED_SENTENCE = 200  # characters of a sentence that is quoted whole
 _HAN, _SURROGATE = re.compile(r"[\u4e00-\u9fff]"), re.compile(r"[\ud800-\udfff]")
 _WORD_EN = re.compile(
     r"[^\W_]+?n['’]t\b|[^\W_]+(?:(?:-|/|&|\.(?=\w))[^\W_]+|(?<=\b[A-Z])['’][A-Z][^\W_]+)*|['’](?:s|re|m|ve|ll|d|t)\b|[^\w\s]|_+"
@@ -227,3 +229,17 @@ def _lexicon() -> dict[str, Any]:
         "tags": {pos_tag: tag for tag, pos_tags in data["tags_zh"].items() for pos_tag in pos_tags.split()},
         "suffixes": data["suffixes"],
     }
+
+
+def quote_around(match: re.Match[str], clauses: Sequence[Clause], sentence: str) -> str:
+    """Return the words of a sentence from the first clause that a match is in to its end."""
+    start, end = match.span()
+    inside = [clause for clause in clauses if clause.words[0].start < end and start < clause.words[-1].end]
+    return sentence[inside[0].words[0].start : max(end, inside[-1].words[-1].end)] if inside else sentence
+
+
+def quote_clause(clause: Clause, sentence: str, subject: str, *, alone: bool) -> str:
+    """Return the words of a clause, or its sentence if the clause says too little ``alone``."""
+    words = sentence[clause.words[0].start : clause.words[-1].end]
+    enough = len(words) >= _MIN_QUOTE_CHARS_ZH if clause.chinese else len(clause.words) >= _MIN_QUOTE_WORDS_EN
+    return words if alone or enough or subject in words or len(sentence) > _MAX_QUOTED_SENTENCE else sentence

@@ -9,7 +9,15 @@ from typing import Any
 
 from jiyi.extraction import attribution, forms
 from jiyi.extraction.attribution import Attribution, Question, attribute_value, first_name, is_listed
-from jiyi.extraction.clauses import VALUE, Clause, is_chinese, split_clauses, split_sentences
+from jiyi.extraction.clauses import (
+    VALUE,
+    Clause,
+    is_chinese,
+    quote_around,
+    quote_clause,
+    split_clauses,
+    split_sentences,
+)
 from jiyi.extraction.rules import Rule, find_rules
 from jiyi.extraction.scoring import SentenceContext, Span, is_time_limit, select_spans
 from jiyi.extraction.statement import Statement
@@ -27,9 +35,7 @@ _MIN_UNNAMED_EN, _MIN_UNNAMED_ZH = 0.4, 0.5  # score from which a value without 
 _MIN_CHANGED_ZH = 0.25  # the same for what is said to have changed: it ends an older value
 _UPDATES = Mode.CHANGED | Mode.REVERTED | Mode.TEMPORARY
 _NAMED_CONFIDENCE, _PHRASE_CONFIDENCE = 0.6, 0.75  # of a value with a named point, of a phrase
-_MIN_QUOTE_WORDS_EN, _MIN_QUOTE_CHARS_ZH = 4, 8  # of a clause that is quoted without its sentence
 _MIN_UNNAMED_CHARS_ZH = 5  # of a quote without a point; shorter ones say nothing
-_MAX_QUOTED_SENTENCE = 200  # characters of a sentence that is quoted whole
 _NO_QUESTION, _NO_MODE, _PLAN = Question(), Mode(0), forms.Phrase("", "plans", "plan")
 _PERSONAL, _FUTURE = frozenset({"profile", "relation"}), frozenset({"plan", "todo"})
 _PUNCTUATION = " \t,，:：。.!！?？;；'’\"“”「」『』`-–—…"
@@ -113,7 +119,7 @@ class _Reader:
             beside = phrase.category in _PERSONAL and not _overlaps(value, values)
             supposed = context.modes & Mode.HYPOTHETICAL and phrase.category not in _FUTURE
             ends = phrase.action in ("end", "over")
-            quote = _quote_around(match, clauses, sentence)
+            quote = quote_around(match, clauses, sentence)
             uncertain = supposed or (ends and forms.has_cue("unmeant.open", quote))
             unnamed = self.named and not (match.re.groupindex.keys() - {"o", "n"} or phrase.predicate)
             fits = not (uncertain or unnamed) and (beside or not _overlaps(at, taken))
@@ -190,7 +196,7 @@ class _Reader:
             return None
         if self.role != "user" and (subject == self.speaker or score < _MIN_ASSISTANT or not named):
             return None
-        quote = _quote_clause(clause, self.sentence, subject, alone=named)
+        quote = quote_clause(clause, self.sentence, subject, alone=named)
         if not named:
             passing = span.kind == "does" and is_listed(words[span.first].text, "passing")
             changed = mode & _UPDATES == Mode.CHANGED and not forms.has_cue("value.as_before", self.sentence)
@@ -360,19 +366,6 @@ def extract_message(message: Message, zone: tzinfo, context: Sequence[str] = ())
     fields: dict[str, Any] = {"speaker": message.name, "role": message.role, "said_at": message.created_at}
     statements = extract(message.text, zone=zone, context=context, **fields)
     return [replace(statement, source=message.id) for statement in statements]
-
-
-def _quote_around(match: re.Match[str], clauses: Sequence[Clause], sentence: str) -> str:
-    start, end = match.span()
-    inside = [clause for clause in clauses if clause.words[0].start < end and start < clause.words[-1].end]
-    return sentence[inside[0].words[0].start : max(end, inside[-1].words[-1].end)] if inside else sentence
-
-
-def _quote_clause(clause: Clause, sentence: str, subject: str, *, alone: bool) -> str:
-    """Return the words of a clause, or its sentence if the clause says too little ``alone``."""
-    words = sentence[clause.words[0].start : clause.words[-1].end]
-    enough = len(words) >= _MIN_QUOTE_CHARS_ZH if clause.chinese else len(clause.words) >= _MIN_QUOTE_WORDS_EN
-    return words if alone or enough or subject in words or len(sentence) > _MAX_QUOTED_SENTENCE else sentence
 
 
 def _drop_weak(found: Sequence[Statement]) -> list[Statement]:
