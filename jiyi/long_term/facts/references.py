@@ -59,7 +59,8 @@ def resolve_slot(
     who = subject or (statement.speaker if statement.replaces or not slots else "")
     if len(slots) != 1:
         whole = replace(statement, subject=who) if who and statement.predicate else None
-        return whole, facts_to_end(whole, facts, names) if whole and whole.replaces else []
+        ends = whole and whole.replaces and not has_cue("value.travels", statement.quote)
+        return whole, facts_to_end(whole, facts, names) if whole and ends else []
     old = max(candidates, key=start_of)
     return _fill_from(statement, old), [] if _is_single_valued(old, names) else [old]
 
