@@ -302,7 +302,7 @@ def _noun_phrases(clause: Clause, span: Span, sentence: str) -> list[_NounPhrase
             is_noun[at] or (words[at].text in _POSSESSIVE_MARKS and any(is_noun[at + 1 : at + 2]))
         ):
             at += 1
-        earlier, before = ["", "", *(word.text.lower() for word in words[:first])][-2:]
+        earlier, before = ["", "", *(word.text.lower() for word in words[max(first - 2, 0) : first])][-2:]
         me, tag = _lists()["me"], words[first].tag
         of_me = tag in ("kin", "point") and before in me  # 我妈
         if before == "的" and tag != "kin":
