@@ -129,6 +129,7 @@ def test_long_texts_are_bounded():
         "1" * 100_000,
         "，" * 100_000,
         "is " * 50_000,
+        "a换" * 2_000,
     ):
         read(text)
     assert time.thread_time() - started < 5
