@@ -9,7 +9,7 @@ import time
 import pytest
 from at_once import at_once
 from other_processes import run_apart
-from refusing import refused
+from refusing import raises, refused
 from scripted_endpoint import Reply, ScriptedEndpoint
 
 import jiyi
@@ -77,8 +77,7 @@ def test_tries_and_time_both_end_it():
     refused(LLMUnreachable, r"HTTP 503 \(busy\)", retry, tries, Breaker(), retries=3, time_limit=10)
     assert len(tries.left) == 4
     started = time.monotonic()
-    with pytest.raises(LLMUnreachable):
-        retry(Tries(passing("60")), Breaker(), retries=3, time_limit=40)
+    raises(LLMUnreachable, retry, Tries(passing("60")), Breaker(), retries=3, time_limit=40)
     assert time.monotonic() - started < 20
 
 
@@ -213,10 +212,8 @@ def stuck(gate: threading.Event) -> str:
 
 def test_an_answer_or_an_error_in_time_is_the_calls_own_in_the_callers_context():
     assert run_within(lambda: 5, 5, owner=Owner()) == 5
-    with pytest.raises(ZeroDivisionError):
-        run_within(lambda: 1 / 0, 5, owner=Owner())
-    with pytest.raises(SystemExit):
-        run_within(lambda: sys.exit(3), 5, owner=Owner())
+    raises(ZeroDivisionError, run_within, lambda: 1 / 0, 5, owner=Owner())
+    raises(SystemExit, run_within, lambda: sys.exit(3), 5, owner=Owner())
     variable = contextvars.ContextVar("variable", default="outside")
     variable.set("inside")
     assert run_within(variable.get, 5, owner=Owner()) == "inside"
@@ -255,8 +252,7 @@ def test_a_late_error_is_nobodys(recwarn):
         stuck(gate)
         raise ValueError("too late to matter")
 
-    with pytest.raises(OutOfTime):
-        run_within(call, 0.01, owner=owner)
+    raises(OutOfTime, run_within, call, 0.01, owner=owner)
     gate.set()
     time.sleep(0.1)
     assert not recwarn.list

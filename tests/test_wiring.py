@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from at_once import wait_until
 from other_processes import run_apart
-from refusing import refused
+from refusing import raises, refused
 from uses import uses
 
 import jiyi
@@ -48,8 +48,7 @@ def test_the_ways_to_name_a_file(tmp_path, monkeypatch, open_memory):
 )  # fmt: skip
 def test_urls_that_name_nothing_are_refused(url, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SettingsError):
-        jiyi.open(url, user_id="ana", embedder=HashEmbedder())
+    raises(SettingsError, jiyi.open, url, user_id="ana", embedder=HashEmbedder())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -75,8 +74,7 @@ def test_a_failed_open_leaves_no_thread_and_no_lock(path, open_memory):
         with open_memory() as memory:
             memory.save_message("s", role="user", content="x")
             memory.flush()
-        with pytest.raises(jiyi.JiyiError):
-            open_memory(background=True, **options)
+        raises(jiyi.JiyiError, open_memory, background=True, **options)
     assert threading.active_count() == before
     path.rename(path.with_suffix(".moved"))
     open_memory(path.with_suffix(".moved")).save_message("s", role="user", content="y")

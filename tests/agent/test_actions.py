@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import Field
-from refusing import refused
+from refusing import raises, refused
 from tables import literals, read_tables
 
 from jiyi.agent import Action, Environment, action
@@ -158,8 +158,7 @@ def test_a_result_that_is_no_json_is_observed_and_an_interrupt_goes_through():
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        Environment().execute(of(interrupt), {})
+    raises(KeyboardInterrupt, Environment().execute, of(interrupt), {})
 
 
 def test_an_action_that_hangs_is_not_waited_for():

@@ -7,7 +7,7 @@ from dataclasses import replace
 import apsw
 import numpy as np
 import pytest
-from refusing import refused
+from refusing import raises, refused
 from typer.testing import CliRunner
 
 from jiyi.cli.app import app
@@ -179,8 +179,7 @@ def test_what_an_undone_transaction_sent_is_taken_out(inside, path):
             assert inside.vectors.add([VectorRow(key=item.key, vectors=embed("never")[None, :])]) == 1
             raise LookupError
 
-    with pytest.raises(LookupError):
-        undone()
+    raises(LookupError, undone)
     assert any(inside.vectors._collections.ids(0))
     inside.vectors._outbox.drain()
     assert not any(inside.vectors._collections.ids(0))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from at_once import at_once
+from refusing import raises, refused
 
 from jiyi.errors import DatabaseLocked, IndexUnreachable, SettingsError, StorageError, WrongState
 from jiyi.settings import load_settings
@@ -72,23 +73,20 @@ def test_two_memories_may_share_a_folder_but_no_collection(open_chroma, tmp_path
     assert texts(other, "disk", limit=5) == ["the disk is empty"]
     third = open_chroma(tmp_path / "third.db", chroma_path=folder)
     third.save_message("s", {"role": "user", "content": "the disk is new"})
-    with pytest.raises(StorageError, match=r"belongs to another memory.*chroma_collection"):
-        third.flush()
+    refused(StorageError, r"belongs to another memory.*chroma_collection", third.flush)
 
 
 def test_where_vectors_are_is_never_changed_by_mistake(open_chroma, open_memory, path):
     own = open_memory()
     say(own, "the disk is full")
     own.close()
-    with pytest.raises(WrongState, match="doctor --repair"):
-        open_chroma()
+    refused(WrongState, "doctor --repair", open_chroma)
     assert mend(path) == ["1 record to be embedded again"]
     memory = open_chroma()
     assert memory.flush() == 1
     assert texts(memory, "disk") == ["the disk is full"]
     memory.close()
-    with pytest.raises(WrongState, match="vector_index=chroma"):
-        open_memory()
+    refused(WrongState, "vector_index=chroma", open_memory)
     assert mend(path, "own") == ["1 record to be embedded again"]
     back = open_memory()
     assert back.flush() == 1
@@ -98,8 +96,7 @@ def test_where_vectors_are_is_never_changed_by_mistake(open_chroma, open_memory,
 def test_settings_name_one_place(open_chroma, tmp_path):
     with pytest.raises(SettingsError, match="both set"):
         open_chroma(chroma_url="http://localhost:1", chroma_path=tmp_path / "folder")
-    with pytest.raises(SettingsError, match="no address"):
-        open_chroma(chroma_url="localhost:8000")
+    refused(SettingsError, "no address", open_chroma, chroma_url="localhost:8000")
 
 
 @pytest.mark.parametrize("where", ["folder", "server"])
@@ -129,8 +126,7 @@ def test_a_process_that_holds_the_folder_too_long_is_told(open_chroma, path, fol
         fcntl.flock(other, fcntl.LOCK_EX)
         memory.save_message("s", {"role": "user", "content": "saved all the same"})
         started = time.monotonic()
-        with pytest.raises(DatabaseLocked, match="chroma_url"):
-            memory.flush()
+        refused(DatabaseLocked, "chroma_url", memory.flush)
         assert time.monotonic() - started < 4, "5 s are the default"
     assert memory.flush() == 1
 
@@ -202,8 +198,7 @@ def test_while_the_server_is_away_rows_are_saved_and_words_are_searched(open_chr
     save(memory, "the disk is empty again")
     hits = memory.search("disk", limit=5)
     assert {hit.text for hit in hits} >= {"the disk is full", "the disk is empty again"}
-    with pytest.raises(IndexUnreachable, match="chroma run"):
-        memory.flush()
+    refused(IndexUnreachable, "chroma run", memory.flush)
     assert memory.forget(query="coffee").counts == {"message": 1}
     own_server.start()
     assert memory.flush() == 1
@@ -230,8 +225,7 @@ def test_a_purge_is_refused_while_the_server_is_away(open_chroma, own_server):
     memory = open_chroma(chroma_url=own_server.url)
     say(memory, "the disk is full", "coffee")
     own_server.kill()
-    with pytest.raises(IndexUnreachable):
-        memory.forget(query="disk", purge=True)
+    raises(IndexUnreachable, memory.forget, query="disk", purge=True)
     own_server.start()
     assert memory.forget(query="disk", purge=True).counts == {"message": 1}
     assert [hit.text for hit in memory.search("disk coffee", limit=5)] == ["coffee"]
@@ -243,8 +237,7 @@ def test_no_call_hangs_where_something_listens_and_never_answers(open_chroma, mo
         memory = open_chroma(chroma_url=f"http://127.0.0.1:{silent.getsockname()[1]}")
         save(memory, "the disk is full")
         started = time.monotonic()
-        with pytest.raises(IndexUnreachable):
-            memory.flush()
+        raises(IndexUnreachable, memory.flush)
         assert memory.search("disk")[0].text == "the disk is full"
         assert time.monotonic() - started < 10
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from other_processes import run_apart
-from refusing import refused
+from refusing import raises, refused
 from tables import literals, read_tables
 
 import jiyi
@@ -49,8 +49,7 @@ def test_what_took_too_long_is_asked_again_where_it_is_done_once(scripted, memor
     scripted.answers = [late, (200, {}, SAVED)]
     assert memory.save_message("s", role="user", content="hello").id == "m"
     scripted.answers = [late, (200, {}, STATS)]
-    with pytest.raises(errors.RequestTimedOut):
-        memory.stats()
+    raises(errors.RequestTimedOut, memory.stats)
 
 
 def test_what_is_no_server_of_jiyi_is_not_taken_for_one(scripted, memory):
@@ -117,8 +116,7 @@ def test_nothing_is_asked_after_close(scripted, memory):
     memory.stats()
     memory.close()
     memory.close()
-    with pytest.raises(errors.Closed):
-        memory.stats()
+    raises(errors.Closed, memory.stats)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from http_server import serving
-from refusing import refused
+from refusing import raises, refused
 from tables import literals, read_tables
 
 import jiyi
@@ -57,12 +57,9 @@ def test_it_is_a_memory_manager_of_its_tenant(url, memory, keys, served, monkeyp
     monkeypatch.setenv("JIYI_API_KEY", key)
     with jiyi.connect(f"{url}/v1/") as other:
         assert other.stats()["message"] == 0
-        with pytest.raises(errors.NotFound):
-            other.get(saved.id)
-        with pytest.raises(errors.Forbidden):
-            other.stats(user_id="ben")
-        with pytest.raises(errors.Forbidden):
-            other.save_message("s", role="user", content="x")
+        raises(errors.NotFound, other.get, saved.id)
+        raises(errors.Forbidden, other.stats, user_id="ben")
+        raises(errors.Forbidden, other.save_message, "s", role="user", content="x")
     with (
         jiyi.connect(url, api_key="jiyi_nobody", user_id="ana") as nobody,
         pytest.raises(errors.Unauthorized),
@@ -113,8 +110,7 @@ def test_files_go_out_whole_and_come_in_once(memory, tmp_path, url, keys):
     assert moved.rejected == ()
     assert memory.export(tmp_path / "ana.md", format="markdown").counts == receipt.counts
     for wrong, error in (({"format": "csv"}, errors.InputError), ({"user_id": ""}, errors.BadScope)):
-        with pytest.raises(error):
-            memory.export(file, **wrong)
+        raises(error, memory.export, file, **wrong)
     refused(errors.StorageError, "is a folder", memory.export, tmp_path)
     for missing, why in ((tmp_path / "none.jsonl", ""), (tmp_path, ": it is a folder.*zip it")):
         refused(errors.ImportFailed, f"cannot be read{why}", memory.import_, missing)

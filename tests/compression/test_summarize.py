@@ -7,7 +7,7 @@ import pytest
 from conversations import assistant, user
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import raises, refused
 from tables import literals, read_tables
 
 from jiyi.compression.summarize import Summarize
@@ -200,8 +200,7 @@ def test_a_call_without_its_result_and_a_result_without_its_call():
 
 @pytest.mark.parametrize("options", literals(TABLES["what cannot work is refused"]))
 def test_what_cannot_work_is_refused(options):
-    with pytest.raises(InputError):
-        Summarize(**options)
+    raises(InputError, Summarize, **options)
 
 
 def test_what_cannot_be_summarised_is_refused():

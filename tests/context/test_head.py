@@ -6,6 +6,7 @@ import pytest
 from conversations import TEXTS, assistant, conversations, materials_of, partners, system, unanswerable, user
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusing import raises
 
 from jiyi.context import Materials, build_window
 from jiyi.errors import BudgetTooSmall
@@ -204,8 +205,7 @@ def test_the_summary_leaves_first_then_opened_skills_then_it_is_an_error():
     with pytest.raises(BudgetTooSmall) as caught:
         built(size=least - 1, **parts)
     assert (caught.value.needed, caught.value.available) == (least, least - 1)
-    with pytest.raises(BudgetTooSmall):
-        built(size=60, summary=summed("words " * 60, required=True))
+    raises(BudgetTooSmall, built, size=60, summary=summed("words " * 60, required=True))
 
 
 def check_head_steps(report):
@@ -244,8 +244,7 @@ def test_what_a_window_promises_holds_with_any_head(talk, head, question, size, 
         window = build_window(parts, budget, counter=COUNTER, language="en", summary_place=place)
     except BudgetTooSmall:
         bare = replace(parts, skills=cards, summary=None)
-        with pytest.raises(BudgetTooSmall):
-            build_window(bare, budget, counter=COUNTER, language="en")
+        raises(BudgetTooSmall, build_window, bare, budget, counter=COUNTER, language="en")
         return
     sent = [Message.from_openai(m) for m in window.messages]
     assert COUNTER.count_all(sent) == window.report.tokens <= size

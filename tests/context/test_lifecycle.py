@@ -6,7 +6,7 @@ import pytest
 from conversations import conversations
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import raises, refused
 from tables import read_tables
 
 from jiyi.context import Health, Thresholds, advise, health
@@ -99,8 +99,7 @@ def test_own_thresholds_decide():
 
 def test_what_cannot_be_is_refused():
     for wrong in ({"max_tokens": 0}, {"max_tokens": 10, "recent": 0}):
-        with pytest.raises(BadBudget):
-            health([], **wrong)
+        raises(BadBudget, health, [], **wrong)
     refused(BadMessage, "role", health, [{"content": "no role"}], 10)
     for value in (-0.1, float("nan"), "0.5", True):
         refused(SettingsError, "stale", Thresholds, stale=value)

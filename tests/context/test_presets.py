@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import raises, refused
 from tables import read_tables
 
 from jiyi.errors import BadBudget
@@ -50,8 +50,7 @@ def test_a_budget_takes_a_presets_shares_and_keeps_its_sizes():
 def test_any_allocation_gives_a_budget_that_fills_the_window(given_parts, data):
     rest = sum(value for name, value in given_parts.items() if name != "output")
     if not sum(given_parts.values()) > given_parts["output"]:
-        with pytest.raises(BadBudget):
-            Allocation(**given_parts)
+        raises(BadBudget, Allocation, **given_parts)
         return
     allocation = Allocation(**given_parts)
     total = data.draw(st.integers(1, 200_000))

@@ -2,7 +2,7 @@
 
 import pytest
 from at_once import at_once
-from refusing import refused
+from refusing import raises, refused
 from samples import ANA, by_words, episode, knowledge, message, task
 from taken_out import find, ids, undone
 
@@ -33,8 +33,7 @@ def test_an_exception_caught_outside_undoes_the_inner_block_only(store):
             store.put([message("inner", id="2")])
             with store.transaction():
                 store.put([message("innermost", id="3")])
-        with pytest.raises(DuplicateId):
-            store.put([message("inner", id="4"), message("other words", id="1")])
+        raises(DuplicateId, store.put, [message("inner", id="4"), message("other words", id="1")])
         store.put([message("after", id="5")])
     assert ids(find(store, "message")) == ["1", "5"]
     assert [m.seq for m in find(store, "message")] == [0, 1]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from refusing import refused
+from refusing import raises, refused
 from samples import ANA, START, episode, knowledge, message
 from taken_out import pending
 
@@ -174,8 +174,7 @@ def test_another_second_set_takes_the_place_of_one_that_is_not_wanted(old):
     assert old.renew("newer", 8) == 4
     assert old.claim().next_name == "newer"
     assert old.pending(10, name="new") == []
-    with pytest.raises(EmbedderMismatch):
-        old.add([VectorRow(key=("ana", 1), vectors=axis(0, NEW))], name="new")
+    raises(EmbedderMismatch, old.add, [VectorRow(key=("ana", 1), vectors=axis(0, NEW))], name="new")
     assert old.renew("newer", 9) == 4  # the same name with other sizes
     refused(WrongState, "jiyi reembed", old.switch, "new")
     fill_all(old, {text: axis(place, 9) for place, text in enumerate("abc")}, "newer")

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from refusing import refused
+from refusing import raises, refused
 from tables import read_tables
 
 from jiyi import wiring
@@ -260,8 +260,7 @@ def test_a_failing_embedder_and_an_interruption_go_through_and_bad_options_are_n
     def interrupt(what, done, total):
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        run(load_dataset(EN), progress=interrupt)
+    raises(KeyboardInterrupt, run, load_dataset(EN), progress=interrupt)
     dataset = load_dataset(EN)
     refused(InputError, "no baseline 'google'", run, dataset, baselines=["google"])
     refused(BadBudget, "max_input_tokens=0", run, dataset, budgets=[0])

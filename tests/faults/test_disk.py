@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from refusing import refused
+from refusing import raises, refused
 
 from jiyi.errors import DatabaseDamaged, DiskFull, ForeignDatabase, JiyiError, NewerDatabase, StorageError
 from jiyi.settings import load_settings
@@ -78,8 +78,7 @@ def test_a_full_disk_is_named_loses_nothing_and_saving_goes_on_with_space(small_
     memory = open_memory(small_disk / "agent.db")
     saved, error = fill_up(memory)
     check_nothing_lost(memory, saved, error)
-    with pytest.raises(DiskFull):
-        memory.save_message("s", role="user", content="still full " + "x" * 50_000)
+    raises(DiskFull, memory.save_message, "s", role="user", content="still full " + "x" * 50_000)
     ballast.unlink()
     memory.save_message("s", role="user", content="space again")
     assert whole(memory) == len(saved) + 1
@@ -90,8 +89,7 @@ def test_a_full_disk_is_named_loses_nothing_and_saving_goes_on_with_space(small_
 
 def test_a_new_file_on_a_full_disk_is_named(small_disk, open_memory):
     refused(OSError, "No space", (small_disk / "ballast").write_bytes, b"x" * 3_000_000)
-    with pytest.raises(DiskFull):
-        open_memory(small_disk / "agent.db")
+    raises(DiskFull, open_memory, small_disk / "agent.db")
     (small_disk / "ballast").unlink()
     assert open_memory(small_disk / "agent.db").stats()["message"] == 0
 
@@ -210,16 +208,14 @@ def test_damaged_pages_are_named_when_they_are_met(path, open_memory, written, p
     middle = (count // 4, count * 3 // 4)
     first, last = {"the second": (1, 2), "the middle": middle, "all but the first": (1, count)}[pages]
     path.write_bytes(written[: first * size] + b"\xa5" * (last - first) * size + written[last * size :])
-    with pytest.raises(DatabaseDamaged, match=r"damaged.*backup"):
-        use(open_memory())
+    refused(DatabaseDamaged, r"damaged.*backup", lambda: use(open_memory()))
 
 
 @pytest.mark.parametrize("keep", [0.9, 0.5, 0.1])
 def test_a_truncated_file_is_refused_and_left_alone(path, open_memory, written, keep):
     path.write_bytes(written[: int(len(written) * keep)])
     before = path.read_bytes()
-    with pytest.raises(DatabaseDamaged, match="backup"):
-        use(open_memory())
+    refused(DatabaseDamaged, "backup", lambda: use(open_memory()))
     assert path.read_bytes() == before
 
 
@@ -256,8 +252,7 @@ def test_a_database_of_another_program_with_a_log_stays_as_it_is(path, open_memo
     connection.commit()
     files = {p.name: p.read_bytes() for p in path.parent.iterdir()}
     assert len(files) > 1
-    with pytest.raises(ForeignDatabase):
-        open_memory()
+    raises(ForeignDatabase, open_memory)
     assert {p.name: p.read_bytes() for p in path.parent.iterdir()} == files
     connection.close()
 

@@ -12,7 +12,7 @@ from at_once import wait_until
 from first_schema import make_first_schema
 from other_processes import begin_together, begun
 from reading_model import ReadingModel, line
-from refusing import refused
+from refusing import raises, refused
 from samples import ANA, START, by_words, fact, message
 from scripted_endpoint import Reply
 from second_schema import make_second_schema
@@ -212,8 +212,7 @@ def test_a_locked_file_is_named_and_everything_is_where_it_was(parts, hold):
         lambda: store.amend(ANA, "message", [Amendment(id="9", pinned=True)]),
         trash.scrub,
     ):
-        with pytest.raises(DatabaseLocked):
-            write()
+        raises(DatabaseLocked, write)
     assert len(trash.discarded(Query(scope=ANA, limit=100))) == 5
     assert len(store.scan(Query(scope=ANA, kinds=("message",), limit=10_000)).records) == COUNT - 5
     release()

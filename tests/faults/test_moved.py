@@ -13,7 +13,7 @@ from at_once import wait_until
 from campaigns.io_faults import DISK, faulty_disk
 from doing import counts
 from other_processes import begin_together
-from refusing import refused
+from refusing import raises, refused
 
 import jiyi
 from jiyi.errors import DatabaseLocked, DatabaseMoved, JiyiError
@@ -69,8 +69,7 @@ def test_what_was_acknowledged_is_in_the_file_that_was_open_and_in_no_other(
 ):
     HAPPEN[happened](path)
     if noticed:
-        with pytest.raises(DatabaseMoved):
-            memory.save_message("s", role="user", content="three")
+        raises(DatabaseMoved, memory.save_message, "s", role="user", content="three")
     memory.close()
     with open_memory(f"{path}.elsewhere" if happened == "moved" else path) as again:
         assert texts(again) == (TEXTS[:1] if happened == "replaced" else TEXTS)
@@ -196,8 +195,7 @@ def test_a_lock_held_too_long_is_named_and_reading_goes_on(open_memory, hold, ho
         memory.save_message("s", role="user", content="during the lock", id="x")
     assert 0.15 < time.monotonic() - began < 5
     assert "lock_timeout" in str(caught.value)
-    with pytest.raises(DatabaseLocked):
-        memory.start_task("s", "a task")
+    raises(DatabaseLocked, memory.start_task, "s", "a task")
     assert [h.text for h in memory.search("lock")] == ["before the lock"]
     assert len(memory.recent_messages("s")) == 1
     assert "before the lock" in str(memory.build_context("s", "lock?", 500).messages)
@@ -223,8 +221,7 @@ def test_the_worker_survives_a_lock(open_memory, hold):
     memory = open_memory(lock_timeout=0.1, background=True)
     memory.save_message("s", role="user", content="embedded before")
     release = hold()
-    with pytest.raises(DatabaseLocked):
-        memory.save_message("s", role="user", content="never")
+    raises(DatabaseLocked, memory.save_message, "s", role="user", content="never")
     release()
     memory.save_message("s", role="user", content="after")
     wait_until(lambda: not memory.stats()["vectors_pending"])

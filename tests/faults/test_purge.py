@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from forgettable import ANA, LATER, NOON, Memory, lesson, words
-from refusing import refused
+from refusing import raises, refused
 
 from jiyi.errors import DatabaseLocked, NotFound, WrongState
 from jiyi.long_term import Indexer
@@ -270,8 +270,7 @@ def test_what_another_reader_kept_from_being_overwritten_is_finished_later(folde
     else:  # by the same id, which is not there any more
         receipt = memory.forget(ids="gone", purge=True)
         assert (receipt.total, receipt.overwritten) == (0, True)
-        with pytest.raises(NotFound):
-            memory.forget(ids="gone", purge=True)
+        raises(NotFound, memory.forget, ids="gone", purge=True)
     assert marked(folder) == []
 
 

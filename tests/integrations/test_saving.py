@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusing import raises
 
 import jiyi
 from jiyi.errors import DatabaseLocked
@@ -78,8 +79,7 @@ def test_a_database_that_is_in_use_is_waited_for(open_memory, hold):
     owner = Owner(open_memory(lock_timeout=1), None, "s")
     Saver().save(owner, talk("0"))
     timer = Timer(1.5, hold())
-    with pytest.raises(DatabaseLocked):
-        Saver().save(owner, talk("0", "a"))
+    raises(DatabaseLocked, Saver().save, owner, talk("0", "a"))
     timer.start()
     Saver().save(owner, talk("0", "a"))
     timer.join()
@@ -94,8 +94,7 @@ def test_no_window_shows_what_a_transaction_rolled_back(owner):
         assert memory.recent_messages("s") == [saved]
         raise KeyError
 
-    with pytest.raises(KeyError):
-        memory.parts.run_in_transaction(fail_after_reading, None)
+    raises(KeyError, memory.parts.run_in_transaction, fail_after_reading, None)
     kept = memory.save_message("s", role="user", content="kept")
     assert memory.recent_messages("s") == [kept]
 

@@ -6,7 +6,7 @@ import traceback
 from typing import Any
 
 import pytest
-from refusing import refused
+from refusing import raises, refused
 from scripted_chat import END, ScriptedChat, answer, call, calls, delta, refuses, says, sse, streams, turn
 from scripted_endpoint import Reply
 from tables import literals, read_tables
@@ -282,8 +282,7 @@ def test_what_the_listener_raises_ends_the_call_at_once(make, error):
 
     with ScriptedChat(Reply(body=sse(*[delta(content="x")] * 500), drip=0.002)) as server:
         started = time.monotonic()
-        with pytest.raises(error):
-            make(server.url).chat(HELLO, on_text=stop)
+        raises(error, make(server.url).chat, HELLO, on_text=stop)
         assert time.monotonic() - started < 20, "it would be said for a minute"
         time.sleep(0.3)
     assert pieces == ["x"]

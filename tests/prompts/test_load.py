@@ -3,7 +3,7 @@
 from importlib.resources import files
 
 import pytest
-from refusing import refused
+from refusing import raises, refused
 
 from jiyi.errors import InputError
 from jiyi.prompts import load_prompt, quote
@@ -34,8 +34,7 @@ def test_every_prompt_is_rendered(language, name):
         assert value in text, "what is put in stays as it is"
     assert text == text.strip()
     assert any("一" <= char <= "鿿" for char in text) == (language == "zh")
-    with pytest.raises(KeyError):
-        prompt.substitute({})
+    raises(KeyError, prompt.substitute, {})
 
 
 @pytest.mark.parametrize("name", ["nothing", "../en/rerank", "", "rerank.md", "re rank"])

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_type_hints
 
 import pytest
+from refusing import raises
 
 from jiyi.errors import InputError
 from jiyi.manager import MemoryManager
@@ -20,10 +21,8 @@ def test_records_of_wrong_or_unprintable_fields_are_refused_in_a_typed_error():
     for _ in range(3_000):
         nested = {"in": nested}
     for value in (10**5_000, nested):
-        with pytest.raises(InputError):
-            Message(role="user", content="x", id=value)
-        with pytest.raises(InputError):
-            ForgetWeights(success=value)
+        raises(InputError, Message, role="user", content="x", id=value)
+        raises(InputError, ForgetWeights, success=value)
 
 
 @pytest.mark.parametrize(

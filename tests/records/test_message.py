@@ -10,7 +10,7 @@ from types import MappingProxyType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import raises, refused
 from tables import each, read_tables
 
 from jiyi.errors import BadBudget, BadMessage, InputError, NaiveDatetime
@@ -155,8 +155,7 @@ def test_what_breaks_the_form_is_named(bad):
     ),
 )
 def test_fields_that_make_no_sense_are_refused(fields):
-    with pytest.raises(InputError):
-        Message(**({"role": "user", "content": "x"} | fields))
+    raises(InputError, Message, **({"role": "user", "content": "x"} | fields))
 
 
 def test_dates_become_utc_and_a_message_is_a_value_that_read_only_mappings_may_make():

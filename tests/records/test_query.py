@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import raises, refused
 from tables import each
 
 from jiyi.clock import to_micros, utc_from_micros
@@ -79,8 +79,7 @@ def test_unknown_filters_are_named_with_the_known_ones(filters):
     ),
 )
 def test_impossible_budgets_are_refused(parts):
-    with pytest.raises(BadBudget):
-        Budget(**({"max_input_tokens": 100} | parts))
+    raises(BadBudget, Budget, **({"max_input_tokens": 100} | parts))
 
 
 def test_a_budget_is_a_value():
@@ -94,8 +93,7 @@ def test_a_budget_is_a_value():
 @given(st.integers(-5, 2000), st.integers(-5, 2000))
 def test_of_a_window_input_and_output_fit_together(window, output):
     if output < 0 or window <= output:
-        with pytest.raises(BadBudget):
-            Budget.of_window(window, output)
+        raises(BadBudget, Budget.of_window, window, output)
     else:
         budget = Budget.of_window(window, output)
         assert budget.max_input_tokens + budget.max_output_tokens == window

@@ -12,6 +12,7 @@ import pytest
 from at_once import wait_until
 from local_llm import local_llm  # noqa: F401
 from openai import OpenAI
+from refusing import raises, refused
 from scripted_chat import END, ScriptedChat, call, delta, refuses, says, streams, turn
 from scripted_endpoint import Reply
 
@@ -182,8 +183,7 @@ def test_a_dead_upstream_or_none_is_an_error_as_openai_writes_them(proxy):
 def test_an_answer_that_breaks_off_breaks_off_and_the_question_is_kept(proxy, upstream):
     upstream.replies = [streams(delta(content="It"), cut=True)]
     proxied = proxy(upstream.url)
-    with pytest.raises(httpx.RemoteProtocolError):
-        proxied.post(ask(stream=True))
+    raises(httpx.RemoteProtocolError, proxied.post, ask(stream=True))
     assert proxied.stored(1) == [ASK]
 
 
@@ -283,8 +283,7 @@ def test_keys_say_whose_memory_and_are_shown_to_nobody(proxy, upstream, path):
     assert upstream.keys == ["Bearer sk-theirs"] * 3 + [None]
     assert "jiyi_" not in str(upstream.headers)
     for api_key in ("sk-theirs", "jiyi_wrong"):
-        with pytest.raises(openai.AuthenticationError, match="API key"):
-            proxied.sdk(api_key).chat.completions.create(**ask())
+        refused(openai.AuthenticationError, "API key", proxied.sdk(api_key).chat.completions.create, **ask())
     with pytest.raises(openai.BadRequestError, match="X-Jiyi-Memory"):
         acme.chat.completions.create(model="m", messages=ask()["messages"])
 

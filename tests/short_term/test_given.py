@@ -2,7 +2,7 @@
 
 import pytest
 from conversations import assistant, calls, result, system, user
-from refusing import refused
+from refusing import raises, refused
 
 from jiyi.errors import BadBudget, BadMessage, SettingsError
 from jiyi.records import Message
@@ -53,8 +53,7 @@ def test_dicts_come_back_as_they_were_given_and_messages_may_be_among_them(polic
 
 @pytest.mark.parametrize("wrong", [{"content": "x"}, {"role": "nobody", "content": "x"}, "text", 5])
 def test_what_is_no_message_is_refused(wrong):
-    with pytest.raises(BadMessage):
-        SlidingWindow()([wrong])
+    raises(BadMessage, SlidingWindow(), [wrong])
 
 
 def test_limits_that_are_not_given():

@@ -3,7 +3,7 @@ from conversations import assistant, calls, check, conversations, must_stay, res
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from policy_tools import policies
-from refusing import refused
+from refusing import raises, refused
 from session_tools import talk_of
 
 from jiyi.errors import BudgetTooSmall, InputError
@@ -64,8 +64,7 @@ def test_what_is_no_policy_or_makes_messages_up_is_refused_and_what_raises_insid
         return Kept(kept=(user("made up"),), dropped=())
 
     refused(InputError, "was not given", Pipeline(forger), [user("real")])
-    with pytest.raises(BudgetTooSmall):
-        Pipeline(SlidingWindow(1), ImportanceSampling(5))([user("word " * 50)])
+    raises(BudgetTooSmall, Pipeline(SlidingWindow(1), ImportanceSampling(5)), [user("word " * 50)])
 
 
 def holds(policy, talk, budget):

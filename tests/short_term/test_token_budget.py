@@ -6,7 +6,7 @@ from conversations import assistant, calls, conversations, partners, result, sys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from policy_tools import COUNTER, check_limit, tokens
-from refusing import refused
+from refusing import raises, refused
 from tables import read_tables
 
 from jiyi.errors import BadBudget, BudgetTooSmall
@@ -103,8 +103,7 @@ def test_a_fraction_of_a_window_takes_the_other_options():
 
 @pytest.mark.parametrize(("window", "options"), TABLES["windows and options that leave no budget"])
 def test_what_leaves_no_budget_is_refused(window, options):
-    with pytest.raises(BadBudget):
-        TokenBudget.of_window(json.loads(window), **json.loads(options))
+    raises(BadBudget, TokenBudget.of_window, json.loads(window), **json.loads(options))
 
 
 @settings(deadline=None)

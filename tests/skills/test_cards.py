@@ -2,7 +2,7 @@ from pathlib import Path
 
 import fastjsonschema
 import pytest
-from refusing import refused
+from refusing import raises, refused
 
 from jiyi.errors import InputError
 from jiyi.records.skill import Skill
@@ -68,5 +68,4 @@ def test_only_skills_there_are_can_be_asked_for(examples, language):
     asked = check({"name": "nginx-502", "resource": "references/upstream-errors.md"})
     assert "no live upstreams" in Disclosure(registry).open(**asked)
     for wrong in ({}, {"name": "nothing"}, {"name": "nginx-502", "other": 1}):
-        with pytest.raises(fastjsonschema.JsonSchemaValueException):
-            check(wrong)
+        raises(fastjsonschema.JsonSchemaValueException, check, wrong)

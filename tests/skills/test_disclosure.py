@@ -1,6 +1,6 @@
 import pytest
 from at_once import at_once
-from refusing import refused
+from refusing import raises, refused
 
 from jiyi.errors import InputError, NotFound
 from jiyi.records import Scope
@@ -90,8 +90,7 @@ def test_a_call_that_fails_changes_nothing(registry, write_skill):
         ("beta", "torn"): InputError,
         ("alpha", "beta", "gamma"): InputError,
     }.items():
-        with pytest.raises(error):
-            disclosure.swap(names)
+        raises(error, disclosure.swap, names)
     refused(InputError, "list of names", disclosure.swap, "beta")
     assert disclosure.opened == ("alpha",)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_file import KINDS, File, fact, fill
-from refusing import refused
+from refusing import raises, refused
 from samples import ANA, AWKWARD, episode, knowledge, message, summary, task
 from tables import read_tables
 
@@ -214,8 +214,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(full, tmp_path):
     def fail(done):
         raise KeyboardInterrupt(done)
 
-    with pytest.raises(KeyboardInterrupt):
-        full.export(folder / "a.jsonl", progress=fail)
+    raises(KeyboardInterrupt, full.export, folder / "a.jsonl", progress=fail)
     assert [p.name for p in folder.iterdir()] == ["a.jsonl"]
     assert (folder / "a.jsonl").read_text() == "the old one"
     seen = []
@@ -348,8 +347,7 @@ def test_a_file_that_was_cut_off_is_told(lines, read):
 @pytest.mark.parametrize("version", [2, 1.5, "1", None, True, [1]])
 def test_another_version_is_refused_before_anything_goes_in(lines, read, fresh, version):
     header = json.dumps(json.loads(lines[0]) | {"jiyi_export": version})
-    with pytest.raises(ImportFailed, match="upgrade"):
-        read([header, *lines[1:]])
+    refused(ImportFailed, "upgrade", read, [header, *lines[1:]])
     assert fresh.everything() == {}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from at_once import wait_until
-from refusing import refused
+from refusing import raises, refused
 from tables import read_tables
 
 from jiyi.errors import ImportFailed, InputError, SettingsError
@@ -83,8 +83,7 @@ def test_a_link_leads_to_the_file_that_is_written(memory, tmp_path):
         assert b"hello" in target.read_bytes()
     link.unlink()
     link.symlink_to(link)
-    with pytest.raises(InputError):
-        memory.export(link)
+    raises(InputError, memory.export, link)
     assert link.is_symlink()
 
 

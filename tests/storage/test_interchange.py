@@ -257,8 +257,7 @@ def test_a_crash_leaves_whole_batches_and_the_next_import_completes(tmp_path, me
         if seen >= 600:
             raise RuntimeError("the power went")
 
-    with pytest.raises(RuntimeError, match="power"):
-        memory.import_(path, progress=crash)
+    refused(RuntimeError, "power", memory.import_, path, progress=crash)
     assert memory.stats()["message"] == 600
     assert figures(memory.import_(path)) == (400, 600, 0)
     assert [m.seq for m in memory.session_messages("talk")] == list(range(1_000))

@@ -3,7 +3,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
+from refusing import refused
 
 from jiyi.storage.search.user_cache import UserCache
 
@@ -69,8 +69,7 @@ def test_what_could_not_be_read_to_its_end_is_forgotten():
         part.rows.append("half")
         raise OSError("on the way")
 
-    with pytest.raises(OSError, match="on the way"):
-        cache.use("ana", Part, 1, half)
+    refused(OSError, "on the way", cache.use, "ana", Part, 1, half)
     assert cache.use("ana", Part, 1, add("b")).rows == ["b"]
 
 

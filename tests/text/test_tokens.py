@@ -7,7 +7,7 @@ import pytest
 from at_once import at_once
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import raises, refused
 from tables import literals, read_tables
 
 from jiyi.errors import InputError
@@ -124,8 +124,7 @@ def test_empty_model_is_refused(model):
 
 @pytest.mark.parametrize("fields", [{"encoding": "gpt2"}, {"factor": 0.0}, {"factor": float("nan")}])
 def test_impossible_counters_are_refused(fields):
-    with pytest.raises(InputError):
-        TokenCounter(**fields)
+    raises(InputError, TokenCounter, **fields)
 
 
 def test_a_message_is_counted_once_by_the_same_counter_only():

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from refusing import refused
+from refusing import raises, refused
 from tables import read_tables
 
 import jiyi
@@ -61,8 +61,7 @@ def test_errors_of_what_the_caller_passes_in_stay_as_they_are(memory):
     def fails(*_: object) -> None:
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError):
-        memory.flush(fails)
+    raises(ZeroDivisionError, memory.flush, fails)
     refused(TypeError, "colour", memory.search, "x", colour="red")
 
 

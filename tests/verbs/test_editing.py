@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from refusing import refused
+from refusing import raises, refused
 
 from jiyi.errors import BadMessage, BadQuery, DuplicateId, NaiveDatetime
 
@@ -111,8 +111,7 @@ def test_what_cannot_be_saved_changes_nothing(memory):
         ([user("My port is 8443."), user("My port is 8443.", id="a")], DuplicateId),
         ([user("x", id="d"), user("x", id="d")], DuplicateId),
     ):
-        with pytest.raises(error):
-            memory.replace_messages("s", wrong)
+        raises(error, memory.replace_messages, "s", wrong)
         assert everything(memory) == before
     for limit in (0, -1, True, "1", 10_001):
         refused(BadQuery, "limit", memory.pop_messages, "s", limit)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from doing import counts, say, work
-from refusing import refused
+from refusing import raises, refused
 from tables import read_tables
 
 from jiyi.errors import BadQuery, NotFound
@@ -45,8 +45,7 @@ def test_a_preview_shows_the_words_of_all_that_goes(memory):
 @pytest.mark.parametrize("what", read_tables(__file__)["slips"], ids=str)
 def test_a_slip_costs_no_memory(memory, what):
     say(memory, "buy milk", id="a")
-    with pytest.raises(BadQuery):
-        memory.forget(**json.loads(what))
+    raises(BadQuery, memory.forget, **json.loads(what))
     assert counts(memory) == {"message": 1, "session": 1}
 
 

@@ -4,7 +4,7 @@ import json
 from datetime import timedelta
 
 import pytest
-from refusing import refused
+from refusing import raises, refused
 from tables import read_tables
 
 from jiyi.errors import BadQuery, Changed, InputError, NotFound
@@ -57,8 +57,7 @@ def test_several_items_are_read_at_once(memory, clock):
     assert found == [memory.get_item(ANA, "b"), memory.get_item(ANA, "a")]
     assert memory.get_items(ANA, []) == memory.get_items(ANA, ["b"], user_id="ben") == []
     for keys in ("ab", ["a", ""], [7]):
-        with pytest.raises(InputError):
-            memory.get_items(ANA, keys)
+        raises(InputError, memory.get_items, ANA, keys)
 
 
 def test_namespaces_match_by_labels_and_cut_to_a_depth(memory):
@@ -175,8 +174,7 @@ TOO_MUCH = (
 
 @pytest.mark.parametrize(("namespace", "key", "value", "more"), [*REFUSED, *TOO_MUCH])
 def test_what_cannot_be_kept_is_refused(memory, namespace, key, value, more):
-    with pytest.raises(InputError):
-        memory.put_item(tuple(namespace), key, value, **more)
+    raises(InputError, memory.put_item, tuple(namespace), key, value, **more)
     with pytest.raises(InputError):
         memory.put_items([{"namespace": tuple(namespace), "key": key, "value": value, **more}])
     assert memory.stats()["item"] == 0

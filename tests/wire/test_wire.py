@@ -8,7 +8,7 @@ from typing import get_args, get_type_hints
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import raises, refused
 
 import jiyi
 from jiyi import errors, wire
@@ -152,8 +152,7 @@ def test_tenants_never_meet(tenant, user):
     stored = wire.stored_user(wire.check_tenant(tenant), user)
     assert wire.shown_user(stored) == user
     assert wire.shown_text(f"user {stored!r} has nothing", tenant).startswith("user ")
-    with pytest.raises(BadScope):
-        wire.stored_user("", stored)
+    raises(BadScope, wire.stored_user, "", stored)
 
 
 @pytest.mark.parametrize("name", ["A", "a/b", "-a", "a" * 64, "茶", "a_b"])
