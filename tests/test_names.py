@@ -172,8 +172,7 @@ def test_heavy_packages_wait_for_their_use(import_of_jiyi):
 
 
 def test_the_import_starts_no_thread_writes_nothing_and_loads_and_reads_only_ours(import_of_jiyi):
-    assert import_of_jiyi["threads"] == 1
-    assert import_of_jiyi["seen"] == []
+    assert (import_of_jiyi["threads"], import_of_jiyi["seen"]) == (1, [])
     ours = [path for path in import_of_jiyi["read"] if "jiyi" in path and "dist-info" not in path]
     assert not [path for path in ours if not path.endswith(".sql")]
     ours = [

@@ -12,6 +12,7 @@ import pytest
 from at_once import wait_until
 from other_processes import run_apart
 from refusing import raises, refused
+from tables import literals, read_tables
 from uses import uses
 
 import jiyi
@@ -39,13 +40,7 @@ def test_the_ways_to_name_a_file(tmp_path, monkeypatch, open_memory):
         assert (tmp_path / name).is_file(), url
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "mysql://localhost/x", "sqlite://relative.db", "ftp://x", "", "  ", ":memory:",
-        "sqlite:///:memory:", "sqlite:///", None, 5, b"bytes.db",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("url", literals(read_tables(__file__)["urls that name nothing"]))
 def test_urls_that_name_nothing_are_refused(url, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     raises(SettingsError, jiyi.open, url, user_id="ana", embedder=HashEmbedder())

@@ -10,6 +10,7 @@ from refusing import refused
 from scripted_chat import ScriptedChat, answer
 from scripted_endpoint import Reply
 from scripted_rerank import ScriptedRerank
+from tables import literals, read_tables
 
 from jiyi.errors import MissingExtra, SettingsError
 from jiyi.llm import OpenAILLM
@@ -64,15 +65,7 @@ def test_an_endpoint_that_reranks_gets_its_own_key_or_none():
     assert (server.asked[0]["model"], server.keys) == ("bge", [None, "Bearer sk-own"])
 
 
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"reranker": "llm"}, "llm_model"),
-        ({"reranker": "endpoint", "reranker_base_url": "http://localhost"}, "reranker_model"),
-        ({"reranker": "endpoint", "reranker_model": "m"}, "reranker_base_url"),
-        ({"reranker": "cross-encoder"}, "reranker_model"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "says"), literals(read_tables(__file__)["settings, what is missing"]))
 def test_what_is_missing_is_named(settings, says):
     refused(SettingsError, says, reranker_for, load_settings(**settings))
 

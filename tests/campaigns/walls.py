@@ -136,8 +136,7 @@ def look_around(me: Me) -> Any:
     of_session += ("session_health", "session_advice", "current_task", "learn_facts")
     of_user = ("sessions", "tasks", "episodes", "knowledge", "facts", "profile", "stats")
     name = me.drawn.choice(of_session + of_user)
-    given = (me.session,) if name in of_session else ()
-    return getattr(me.memory, name)(*given, **me.who)
+    return getattr(me.memory, name)(*[me.session] * (name in of_session), **me.who)
 
 
 def ask(me: Me) -> Any:

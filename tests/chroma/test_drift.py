@@ -89,8 +89,7 @@ def test_rows_that_disagree_among_themselves_are_mended_too(filled, path):
     run(path, "DROP TRIGGER chroma_gone")
     run(path, "DELETE FROM vectors WHERE doc = (SELECT max(doc) FROM documents)")
     assert not drift(Place(path=path), CHROMA).sound
-    done = repair(Place(path=path), CHROMA)
-    assert "1 records marked as lacking their vectors" in done
+    assert "1 records marked as lacking their vectors" in repair(Place(path=path), CHROMA)
     assert filled.flush() == 2
     assert mended(path)
     filled.forget(query="word 3")

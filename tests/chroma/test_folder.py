@@ -57,8 +57,7 @@ def test_vectors_are_in_a_folder_beside_the_file_and_found_again(open_chroma, pa
     assert texts(memory, "nginx 502") == ["nginx 又 502 了"]
     memory.close()
     assert (folder / "chroma.sqlite3").exists()
-    again = open_chroma()
-    hit = again.search("disk full", limit=1)[0]
+    hit = open_chroma().search("disk full", limit=1)[0]
     assert hit.text == "the disk is full"
     assert by_meaning(hit)
     assert str(check(path)) == (
@@ -214,8 +213,7 @@ def test_a_memory_opens_without_its_server(open_chroma, own_server):
     say(memory, "the disk is full")
     memory.close()
     own_server.kill()
-    again = open_chroma(chroma_url=own_server.url)
-    hits = again.search("disk", limit=1)
+    hits = open_chroma(chroma_url=own_server.url).search("disk", limit=1)
     assert hits[0].text == "the disk is full"
     assert "text search only" in hits.notes[0]
     assert "chroma run" in hits.notes[0]

@@ -258,8 +258,7 @@ def test_in_a_terminal_it_asks_there(in_a_terminal, real_db):
 @pytest.mark.slow
 @pytest.mark.parametrize("as_json", [True, False])
 def test_in_a_terminal_progress_is_shown_there_alone(in_a_terminal, real_db, as_json):
-    words = ["maintain", "--db", real_db, *["--json"] * as_json]
-    code, said, screen = in_a_terminal("", *words)
+    code, said, screen = in_a_terminal("", "maintain", "--db", real_db, *["--json"] * as_json)
     assert code == 0
     assert ("forget gate" in screen) is not as_json
     assert "\x1b" not in said

@@ -57,8 +57,7 @@ def elsewhere(url: str, **parts: object) -> str:
 def test_what_is_remembered_can_be_listed_and_forgotten(run, run_json, filled, tmp_path):
     assert [fact["object"] for fact in run_json("facts", "--db", filled)] == ["9443"]
     assert len(run_json("episodes", "--db", filled)) == len(run_json("tasks", "--db", filled)) == 1
-    forgotten = run("forget", "--id", "m-1", "--yes", "--db", filled).stdout
-    assert f"--db '{mask(filled)}'" in forgotten
+    assert f"--db '{mask(filled)}'" in run("forget", "--id", "m-1", "--yes", "--db", filled).stdout
     assert run_json("stats", "--db", filled)["message"] == 1
     assert "ana:" in run("maintain", "--dry-run", "--db", filled).stdout
     assert run_json("export", tmp_path / "all.jsonl", "--db", filled)["counts"]["fact"] == 1

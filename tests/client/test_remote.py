@@ -53,8 +53,7 @@ def test_it_is_a_memory_manager_of_its_tenant(url, memory, keys, served, monkeyp
     assert memory.session_messages("日志/2026 #1?") == [saved]
     assert memory.search_episodes("tea").hits == ()
     assert served.session_messages("日志/2026 #1?", user_id="acme//ana")[0].id == saved.id
-    key = keys.create("other", ("read",), user="ana")[1]
-    monkeypatch.setenv("JIYI_API_KEY", key)
+    monkeypatch.setenv("JIYI_API_KEY", keys.create("other", ("read",), user="ana")[1])
     with jiyi.connect(f"{url}/v1/") as other:
         assert other.stats()["message"] == 0
         raises(errors.NotFound, other.get, saved.id)

@@ -149,8 +149,7 @@ def told_as_fact(text, source):
 
 
 def test_a_fact_is_shown_only_where_its_message_is_not_shown_whole():
-    said = block(1, "we live in Leiden,")
-    both = window([told_as_fact("we live in Leiden", "s1"), said])
+    both = window([told_as_fact("we live in Leiden", "s1"), block(1, "we live in Leiden,")])
     assert both.markdown.count("Leiden") == 1
     assert {i.id: i.reason for i in both.report.left_out} == {"f1": "its words stand in the window already"}
     for other in (block(1, "we live …", whole=False), block(2, "we moved,")):

@@ -43,8 +43,7 @@ def lying(trash, scope=ANA, **parts):
 
 def embed(vectors):
     ones = np.ones((2, 4), np.float32)
-    rows = [VectorRow(key=p.key, vectors=ones) for p in vectors.pending(100, leased=False)]
-    return vectors.add(rows)
+    return vectors.add([VectorRow(key=p.key, vectors=ones) for p in vectors.pending(100, leased=False)])
 
 
 def pending(store, scope=ANA):

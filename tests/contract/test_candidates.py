@@ -191,8 +191,7 @@ def test_of_a_question_with_very_many_terms_the_ends_count(store):
     found = ask(store, question)
     check_scores(found, records, question)
     assert len(found.terms) == 256
-    words = by_words(store, Query(scope=ANA, text=question))
-    assert set(words) == {"0", "127", "172", "299"}
+    assert set(by_words(store, Query(scope=ANA, text=question))) == {"0", "127", "172", "299"}
 
 
 def test_two_messages_before_and_behind_are_those_still_there(store):
@@ -220,8 +219,7 @@ def test_changes_are_seen_at_once(backend):
     assert by_words(store, Query(scope=lesson.scope, text="logs")) == []
     assert by_words(store, Query(scope=moved.scope, text="logs", pinned=True)) == ["k"]
     other.put([replace(moved, created_at=START + timedelta(days=9))])
-    late = Query(scope=ANA, text="logs", since=START + timedelta(days=1))
-    assert by_words(store, late) == ["k"]
+    assert by_words(store, Query(scope=ANA, text="logs", since=START + timedelta(days=1))) == ["k"]
     other.put([replace(moved, content="sweep the floor")])
     assert by_words(store, Query(scope=ANA, text="logs")) == ["m"]
     assert by_words(store, Query(scope=ANA, text="sweep")) == ["k"]

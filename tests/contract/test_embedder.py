@@ -55,12 +55,10 @@ def test_follows_the_protocol(embedder):
 
 def test_rows_are_unit_vectors_of_the_promised_shape_one_for_each_text(embedder):
     vectors = embedder.embed(["磁盘满了", "the disk is full", "ok"], "passage")
-    assert vectors.shape == (3, embedder.dims)
-    assert vectors.dtype == np.float32
+    assert (vectors.shape, vectors.dtype) == ((3, embedder.dims), np.float32)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
     none = embedder.embed([], "query")
-    assert none.shape == (0, embedder.dims)
-    assert none.dtype == np.float32
+    assert (none.shape, none.dtype) == ((0, embedder.dims), np.float32)
 
 
 def test_a_batch_equals_single_calls_in_order(embedder):
@@ -89,8 +87,7 @@ def test_any_text_is_accepted(embedder, text):
 def test_a_changed_answer_does_not_change_later_ones(embedder):
     before = embedder.embed(["mine"], "passage").copy()
     for _ in range(2):
-        vectors = embedder.embed(["mine"], "passage")
-        vectors[:] = 0
+        embedder.embed(["mine"], "passage")[:] = 0
     np.testing.assert_array_equal(embedder.embed(["mine"], "passage"), before)
 
 

@@ -205,8 +205,7 @@ def test_delete_removes_exactly_what_find_returns(store):
         assert sum(store.delete(query).values()) == len(found)
         assert ids(find(store, *EVERY)) == [r.id for r in before if r.id not in ids(found)]
     left = find(store, "message")
-    words = Query(scope=ANA, text="word", kinds=("message",))
-    assert {*by_words(store, words)} == {*ids(left)} != set()
+    assert {*by_words(store, Query(scope=ANA, text="word", kinds=("message",)))} == {*ids(left)} != set()
     (session,) = find(store, "session")
     assert session.messages == len(left)
     assert session.started_at == min(m.created_at for m in left)

@@ -85,8 +85,7 @@ def test_a_page_of_a_user_comes_by_age(store):
     early = store.put([summary(None, at=-9, scope=ANA.in_session("three"))])
     assert find(store, ANA, limit=1) == early
     assert find(store, ANA, newest_first=True, limit=1) == late
-    both = store.find(Query(scope=ANA, kinds=("summary", "message"), limit=2))
-    assert both[:1] == early
+    assert store.find(Query(scope=ANA, kinds=("summary", "message"), limit=2))[:1] == early
 
 
 def test_versions_are_found_by_the_messages_they_cover(store):
@@ -166,8 +165,7 @@ def test_a_scan_goes_through_all_as_they_were_stored(every):
     store.put([replace(one, scope=BEN.in_session("s"))])
     seen = [record for page in pages(store, Query(scope=ANA, kinds=("summary",), limit=2)) for record in page]
     assert seen == [one, two, *more], "a version never comes before the one it builds on"
-    only = store.scan(Query(scope=ANA, kinds=("summary",), sources=("m1",)))
-    assert list(only.records) == [more[1]]
+    assert list(store.scan(Query(scope=ANA, kinds=("summary",), sources=("m1",))).records) == [more[1]]
 
 
 def test_a_message_that_comes_back_to_a_place_it_speaks_of_takes_the_versions_without_it(every):

@@ -61,8 +61,7 @@ def test_no_other_writer_comes_between(backend):
         return [memory.add_step(ANA, job.id, f"{i}").seq for i in range(25)]
 
     workers = [WorkingMemory(s) for s in (store, store, second, second)]
-    seqs = [seq for part in at_once(work, workers) for seq in part]
-    assert sorted(seqs) == list(range(100))
+    assert sorted([seq for part in at_once(work, workers) for seq in part]) == list(range(100))
     assert [s.seq for s in store.find(Query(scope=ANA, kinds=("task",)))[0].steps] == list(range(100))
 
 
@@ -73,8 +72,7 @@ def test_threads_write_and_read_at_once(store):
         assert len(find(store, "message")) >= 20
         return out
 
-    seqs = [seq for part in at_once(work, range(6)) for seq in part]
-    assert sorted(seqs) == list(range(120))
+    assert sorted([seq for part in at_once(work, range(6)) for seq in part]) == list(range(120))
 
 
 def test_what_was_put_is_there_after_opening_again(backend):

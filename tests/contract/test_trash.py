@@ -58,8 +58,7 @@ def test_every_kind_lies_and_comes_back_as_it_was(store, trash, text):
     store.put([replace(r, task_id=stored[4].id) for r in full(text) if isinstance(r, Step)])
     before = find(store)
     keys = [(type(r).__name__.lower(), r.id) for r in before]
-    counts = discard(trash, *keys, reason=text)
-    assert sum(counts.values()) == len(before) == 9
+    assert sum(discard(trash, *keys, reason=text).values()) == len(before) == 9
     assert find(store, *KINDS, "session", "step") == []
     lain = {(e.kind, e.record.id): e.record for e in lying(trash)}
     storable = text.replace("\ud83d", "?").replace("\udc00", "?").replace("\0", "\ufffd")
@@ -216,6 +215,5 @@ def test_a_late_vector_lands_on_no_other_record(every):
     store.put([knowledge("new", id="k")])
     trash.restore(ANA, [("knowledge", "r")])
     assert vectors.add(late) <= 1
-    near = vectors.nearest(Query(scope=ANA), np.ones(4, np.float32))
-    assert "k" not in ids(near)
+    assert "k" not in ids(vectors.nearest(Query(scope=ANA), np.ones(4, np.float32)))
     assert store.count(Query(scope=ANA, ids=("k",)))["vectors_pending"] == 1

@@ -97,8 +97,7 @@ def test_a_walk_goes_on_behind_the_last_answer(store, old):
     second = old.pending(2, name="new")
     assert len(first) == len(second) == 2
     assert {p.key for p in first}.isdisjoint(p.key for p in second)
-    rest = texts(old, "new", 2)
-    assert len(rest) == 5
+    assert len(texts(old, "new", 2)) == 5
     assert len(texts(old, "new", 3)) == 9  # from the beginning again
     assert old.pending(3, name="unknown") == []
     assert len(old.pending(2, leased=True)) == 2  # the first set's own wait as before
@@ -208,8 +207,7 @@ def test_exact_vectors_come_in_the_order_of_their_parts(store, vectors):
     made = np.random.default_rng(1).normal(size=(3, OLD)).astype(np.float32)
     made /= np.linalg.norm(made, axis=1, keepdims=True)
     by_text = {p.text: p.key for p in vectors.pending(10, leased=False)}
-    key = by_text.pop("a")
-    vectors.add([VectorRow(key=key, vectors=made)])
+    vectors.add([VectorRow(key=by_text.pop("a"), vectors=made)])
     vectors.add(
         [VectorRow(key=other, vectors=axis(1, OLD)) for text, other in by_text.items() if text != "b"]
     )
@@ -225,5 +223,4 @@ def test_a_scan_gives_the_keys_that_vectors_go_by(store, vectors):
     store.put([message("a", id="a"), message("b", id="b", at=1), message("c", id="c", user="ben")])
     page = store.scan(Query(scope=ANA, kinds=("message",), limit=5))
     keys = {r.search_text: ("ana", number) for r, number in zip(page.records, page.numbers, strict=True)}
-    waiting = {p.text: p.key for p in vectors.pending(10, leased=False) if p.key[0] == "ana"}
-    assert keys == waiting
+    assert keys == {p.text: p.key for p in vectors.pending(10, leased=False) if p.key[0] == "ana"}

@@ -72,8 +72,7 @@ def test_an_answer_becomes_statements(llm_at):
     assert (wants.subject, wants.valid_from) == ("Ana", datetime(2026, 6, 11, tzinfo=UTC))
     assert (todo.category, todo.subject, todo.predicate) == ("todo", "Ana", "to-do")
     assert (todo.valid_from, todo.valid_to) == (datetime(2026, 6, 12, tzinfo=UTC), None)
-    assert reading.topics == ("gateway",)
-    assert reading.conclusions == ("edge-02 listens on 8443",)
+    assert (reading.topics, reading.conclusions) == (("gateway",), ("edge-02 listens on 8443",))
     assert reading.refused == 1
     assert "left out 1 statement" in reading.notes[0]
     schema = server.asked[0]["response_format"]["json_schema"]["schema"]

@@ -63,8 +63,7 @@ def test_plans_begin_on_their_day(text, begins):
 @pytest.mark.parametrize(("text", "erases"), TABLES["taking back, and whether it is to be erased"])
 def test_taking_back(text, erases):
     (one,) = read(text)
-    assert one.action == "retract"
-    assert one.quote == text
+    assert (one.action, one.quote) == ("retract", text)
     assert one.erases is (erases == "yes")
     assert read(text, role="assistant") == []
 
@@ -117,8 +116,7 @@ def test_a_statement_said_twice_in_a_message_is_read_once():
 def test_long_texts_are_bounded():
     begin = "The port of edge-02 is 8443. "
     filler = "Nothing of note happened on that day, people came and went. " * 100
-    late = begin + filler + "The port of edge-03 is 9000."
-    assert points(late) == "edge-02 · port: 8443"
+    assert points(begin + filler + "The port of edge-03 is 9000.") == "edge-02 · port: 8443"
     many = " ".join(f"The port of edge-{n} is {n}." for n in range(100, 200))
     assert len(read(many)) == 40
     started = time.thread_time()

@@ -88,8 +88,7 @@ def say(path):
 
 @pytest.mark.parametrize(("rule", "back"), TABLES["taken back"])
 def test_a_rule_is_taken_back_and_nothing_else_is(say, rule, back):
-    others = ["Don't use tables", "I live in Leiden"]
-    before = say(*others)
+    before = say("Don't use tables", "I live in Leiden")
     assert len(say(rule)) == len(before) + 1
     assert say(back) == before
 

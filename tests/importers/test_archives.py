@@ -176,8 +176,7 @@ def test_a_sample_goes_in_once(users, name):
     again = users.import_(SAMPLES / name, user_id=user)
     assert (again.added, again.known, state(users, user)) == (0, sum(kinds), before)
     for session in users.sessions(user_id=user):
-        window = users.build_context(session.id, query="tide", budget=4_000, user_id=user)
-        assert window.messages
+        assert users.build_context(session.id, query="tide", budget=4_000, user_id=user).messages
 
 
 @pytest.mark.slow

@@ -132,8 +132,7 @@ def test_a_failure_on_the_way_is_told_and_a_repeat_goes_on(memory):
             return Mem0.page(mem0.memories, {"AND": [{"user_id": "ana"}]}, path)
 
         refused(ServerUnreachable, "503", memory.import_, mem0.address)
-        kept = texts(memory)
-        assert len(kept) == 200
+        assert len(texts(memory)) == 200
         done = memory.import_(mem0.address)
         assert (done.added, done.known) == (250, 200)
         mem0.replies += [Reply(cut=True, body=page), Reply(status=429, headers=AGAIN, body={})]
@@ -178,8 +177,7 @@ def test_nobody_there_is_told(memory, monkeypatch):
 def test_damaged_answers_harm_nothing(memory, seed):
     there = [*memories_of("ana", 150), *memories_of("ana", 2, run_id="r")]
     path = f"/?page={seed % 2 + 1}&page_size=100"
-    page = Mem0.page(there, {"AND": [{"user_id": "ana"}]}, path)
-    bad = damaged(json.dumps(page).encode(), seed)
+    bad = damaged(json.dumps(Mem0.page(there, {"AND": [{"user_id": "ana"}]}, path)).encode(), seed)
     sound = Mem0.page(there, {"AND": [{"user_id": "ana"}]}, "/?page=1&page_size=100")
     with Mem0(there, *[Reply(body=sound)] * (seed % 2), Reply(body=bad)) as mem0:
         with suppress(ServerError):

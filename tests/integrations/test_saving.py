@@ -149,8 +149,7 @@ def test_history_leaves_several_turns_at_a_time(one_owner):
         talk += [said("user", 20, ""), said("assistant", 20, "")]
         beginnings.append(fitting.fit(one_owner, talk).kept[0])
     assert beginnings == sorted(beginnings)
-    moves = sum(a != b for a, b in pairwise(beginnings))
-    assert 5 <= moves <= 15
+    assert 5 <= sum(a != b for a, b in pairwise(beginnings)) <= 15
 
 
 def test_a_memory_that_fails_leaves_the_conversation(open_memory):

@@ -19,6 +19,7 @@ from jiyi.llm import Reply as Answer
 KEY = "sk-very-secret-0123456789"
 HELLO = [{"role": "user", "content": "hello"}]
 SCHEMA = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
+TABLES = read_tables(__file__)
 
 
 # --- what is sent, and what comes of a good answer
@@ -64,8 +65,7 @@ def test_what_is_sent(make):
         (answer("a <think> is a tag"), "a <think> is a tag", "stop"),
         (answer(None), "", "stop"),
         (answer("x", content=[{"type": "text", "text": t} for t in ("in ", "parts")]), "in parts", "stop"),
-        ({"choices": [{"message": {"content": "bare"}, "finish_reason": "length"}]}, "bare", "length"),
-        ({"choices": [{"message": {"content": "bare"}, "finish_reason": None}], "usage": 5}, "bare", "stop"),
+        *literals(TABLES["unusual bodies, text, finish"]),
     ],
 )
 def test_unusual_answers_are_understood(make, body, text, finish):
@@ -105,7 +105,7 @@ def test_where_schemas_are_refused_json_mode_is_asked_for_and_then_only_the_prom
         assert "JSON" in content
 
 
-@pytest.mark.parametrize(("last", "expected"), literals(read_tables(__file__)["last message, what is said"]))
+@pytest.mark.parametrize(("last", "expected"), literals(TABLES["last message, what is said"]))
 def test_the_schema_is_said_at_the_end_in_the_language_spoken(make, last, expected):
     with ScriptedChat(refuses("no", status=422)) as server:
         make(server.url).complete([*HELLO, last], schema=SCHEMA)
@@ -173,16 +173,7 @@ def test_an_answer_that_never_ends_is_left_alone(make):
         assert len(server.asked) in (2, 3), "3 where these calls outlasted the second pause"
 
 
-@pytest.mark.parametrize(
-    ("body", "says"),
-    [
-        ([1, 2], "no message under 'choices'"),
-        ({"choices": []}, "no message"),
-        ({"choices": [{}]}, "no message"),
-        ({"choices": [{"message": {"content": 5}}]}, "no text but int"),
-        (answer(None, refusal="I can't help with that"), "declined, saying: I can't help"),
-    ],
-)
+@pytest.mark.parametrize(("body", "says"), literals(TABLES["junk, what is said of it"]))
 def test_junk_is_refused_at_once(make, body, says):
     with ScriptedChat(Reply(body=body)) as server, pytest.raises(LLMRefused, match=says):
         make(server.url).complete(HELLO)

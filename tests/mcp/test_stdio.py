@@ -48,8 +48,7 @@ async def test_a_memory_outlives_the_process_and_is_found_where_nobody_named_it(
         await called(client, "remember", text="我对花生过敏")
     async with served() as client:
         assert "long-term memory" in client.instructions
-        found = await called(client, "recall", query="花生")
-        assert "花生" in found["hits"][0]["text"]
+        assert "花生" in (await called(client, "recall", query="花生"))["hits"][0]["text"]
         plan = await called(client, "forget", query="花生")
         done = await called(client, "forget", query="花生", confirm=plan["confirm"])
     assert done["restore"].endswith(f"--db {tmp_path}/.jiyi/memory.db --user me")

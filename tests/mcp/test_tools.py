@@ -228,8 +228,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 def commands(page):
     for block in re.findall(r"^```json\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S):
         settings = json.loads(block)
-        servers = settings.get("mcpServers") or settings["servers"]
-        yield from servers.values()
+        yield from (settings.get("mcpServers") or settings["servers"]).values()
 
 
 @pytest.mark.parametrize("page", [DOCS / "mcp.md", DOCS / "zh" / "mcp.md"], ids=["en", "zh"])

@@ -4,6 +4,7 @@ from importlib.resources import files
 
 import pytest
 from refusing import raises, refused
+from tables import literals, read_tables
 
 from jiyi.errors import InputError
 from jiyi.prompts import load_prompt, quote
@@ -47,13 +48,7 @@ def test_a_language_that_is_none_is_named():
 
 
 @pytest.mark.parametrize(
-    ("text", "quoted"),
-    [
-        ("one\ntwo", "> one\n> two"),
-        ("one\r\n\r\n[2]\x0bthree\u2028four", "> one\n> \n> [2]\n> three\n> four"),
-        ("> twice", "> > twice"),
-        ("", ">"),
-    ],
+    ("text", "quoted"), literals(read_tables(__file__)["texts, and how they are quoted"])
 )
 def test_no_line_of_a_quoted_text_can_pass_for_one_of_the_prompt(text, quoted):
     assert quote(text) == quoted

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from refusing import raises, refused
-from tables import each
+from tables import each, literals, read_tables
 
 from jiyi.clock import to_micros, utc_from_micros
 from jiyi.errors import BadBudget, BadQuery, BadScope, NaiveDatetime, ScopeMissing
@@ -14,6 +14,9 @@ from jiyi.records import SHARES, Budget, Episode, Query, Scope, Step, Task, new_
 
 ANA = Scope(user_id="ana")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+BACKWARDS = {"since": NOW, "until": NOW - timedelta(seconds=1)}
+NO_NUMBER = {"shares": {"history": float("nan")}}
+QUERIES, BUDGETS = (each(**dict(literals(rows))) for rows in read_tables(__file__).values())
 
 
 @pytest.mark.parametrize("bad", ["", "  ", 5, b"ana", "x" * 513, "a\0b", "\ud800"])
@@ -28,23 +31,7 @@ def test_a_scope_needs_a_user():
     assert Scope(user_id="ana", agent_id="b").in_session("s") == inside
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        *each(
-            limit=[0, -1, 10_001, 2.0, True, "5"],
-            text=[5, None],
-            kinds=[(), ("message", "dream"), "dream", 5, None],
-            roles=[("robot",)],
-            since=["yesterday"],
-            until=[5],
-            as_of=[5],
-            fact_status=[("active", "forgotten"), "active"],
-            pinned=["yes"],
-        ),
-        {"since": NOW, "until": NOW - timedelta(seconds=1)},
-    ],
-)
+@pytest.mark.parametrize("parts", [*QUERIES, BACKWARDS])
 def test_impossible_queries_are_refused(parts):
     with pytest.raises(BadQuery) as caught:
         Query(**({"scope": ANA} | parts))
@@ -67,17 +54,7 @@ def test_unknown_filters_are_named_with_the_known_ones(filters):
     refused(BadQuery, "there are role, since, until, pinned", Query(scope=ANA).with_filters, filters)
 
 
-@pytest.mark.parametrize(
-    "parts",
-    each(
-        max_input_tokens=[0, -5, 1.5, True, "100"],
-        max_output_tokens=[-1, None],
-        shares=[
-            *({"history": bad} for bad in (-0.1, 1.1, float("nan"), "half")),
-            *({"history": 0.6, "recalled": 0.6}, {"system": 0.5}, {"dreams": 0.5}, [0.5], None),
-        ],
-    ),
-)
+@pytest.mark.parametrize("parts", [*BUDGETS, NO_NUMBER])
 def test_impossible_budgets_are_refused(parts):
     raises(BadBudget, Budget, **({"max_input_tokens": 100} | parts))
 

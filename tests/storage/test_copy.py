@@ -47,8 +47,7 @@ def test_everything_goes_along(here, there):
     assert whole(here) == before == whole(there)
     assert found(here, "disks") == found(there, "disks")
     assert there.vectors.claim() == here.vectors.claim()
-    assert receipt.users == ("ana", "ben")
-    assert receipt.known == 0
+    assert (receipt.users, receipt.known) == (("ana", "ben"), 0)
     assert receipt.embedder == HashEmbedder().name
     assert receipt.added == {part: 2 * count for part, count in _counts(whole_of(here, "ana")).items()}
     assert {part: seen.count for part, seen in receipt.checked.items()} == receipt.added

@@ -57,8 +57,7 @@ def test_every_form_is_read(tmp_path, _form, name, data, sessions):
 
 def test_neutral_messages_without_a_date_follow_their_session(tmp_path):
     messages, _ = read(written(tmp_path, "n.json", NEUTRAL))
-    start = datetime(2026, 3, 2, 9, tzinfo=UTC)
-    assert messages[0].created_at == start
+    assert messages[0].created_at == datetime(2026, 3, 2, 9, tzinfo=UTC)
     assert messages[0].created_at < messages[1].created_at
     assert messages[2].created_at == datetime(2026, 3, 3, 9, tzinfo=UTC)
     assert messages[2].id == "m3"

@@ -48,8 +48,7 @@ def in_memory(database, store, vectors):
 
 def fill(store, vectors, make):
     records = store.put([make("the word", id="r"), message("a word", id="m")])
-    rows = [VectorRow(key=p.key, vectors=np.ones((2, 4), np.float32)) for p in vectors.pending(10)]
-    vectors.add(rows)
+    vectors.add([VectorRow(key=p.key, vectors=np.ones((2, 4), np.float32)) for p in vectors.pending(10)])
     return records[0]
 
 

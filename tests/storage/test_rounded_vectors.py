@@ -87,7 +87,6 @@ def test_vectors_read_back_are_as_near_as_they_are_held(matrix):
 
 def test_equal_vectors_do_not_break_the_rounding():
     same = np.full((600, DIMS), DIMS**-0.5, np.float32)
-    mine = filled(same, 600)
-    docs, scores = ask(mine, same, same[0])
+    docs, scores = ask(filled(same, 600), same, same[0])
     assert len(docs) == 10
     assert scores == pytest.approx(np.ones(10), abs=1e-5)

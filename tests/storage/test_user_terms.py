@@ -144,8 +144,7 @@ def test_ids_of_one_hash_are_told_apart(monkeypatch):
 def test_rows_without_terms_count_as_rows():
     mine = filled([row(1, ["t1"]), row(2, []), row(3, [])], [])
     assert mine.score(["t1"]).idf == pytest.approx(np.log(1 + 2.5 / 1.5))
-    empty = filled([row(1, [])], [])
-    assert empty.score(["t1"]).text.tolist() == [0]
+    assert filled([row(1, [])], []).score(["t1"]).text.tolist() == [0]
     assert UserTerms().score(["t1"]).text.tolist() == []
 
 

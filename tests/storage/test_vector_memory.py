@@ -41,8 +41,7 @@ def test_a_small_cache_gives_the_same_answers(small):
             found = vectors.nearest(Query(scope=Scope(user_id=user), limit=3), matrix[7])
             assert found[0].id == "7"
             assert len(found) == 3
-            words = store.match(Query(scope=Scope(user_id=user), text="7"))
-            assert words.keys[0] == ("message", "7")
+            assert store.match(Query(scope=Scope(user_id=user), text="7")).keys[0] == ("message", "7")
     assert list(small.cache._users) == ["cy"]
 
 

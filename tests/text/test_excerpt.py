@@ -139,6 +139,5 @@ def test_of_a_huge_text_the_stretches_with_the_terms_are_read_and_quickly():
     assert near.endswith(rows[-1])
     assert len(near) < 110_000
     started = time.perf_counter()
-    text = excerpt(huge, query_terms("Which turbine was switched off?"), 60, count)
-    assert rows[41_234] in text
+    assert rows[41_234] in excerpt(huge, query_terms("Which turbine was switched off?"), 60, count)
     assert time.perf_counter() - started < 3, "seven times that when all of it was read"

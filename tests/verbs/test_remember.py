@@ -70,8 +70,7 @@ def test_the_same_text_is_kept_once_and_another_beside_it(memory, clock):
 def test_a_category_does_not_let_one_text_take_the_place_of_another(memory):
     one = memory.remember("the spare key hangs in the shed", category="profile")
     memory.remember("the shed needs a new roof", category="profile")
-    assert memory.get(one.kept).status == "active"
-    assert memory.get(one.kept).category == "profile"
+    assert (memory.get(one.kept).status, memory.get(one.kept).category) == ("active", "profile")
 
 
 def test_a_window_shows_the_words_once_and_what_was_read_may_change_while_the_rest_stays(memory, clock):

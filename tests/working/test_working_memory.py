@@ -1,5 +1,6 @@
 """Tasks: started, worked on, ended once, remembered as an episode."""
 
+import json
 import threading
 from datetime import datetime, timedelta
 
@@ -17,6 +18,7 @@ from jiyi.working import WorkingMemory, task_block
 
 ANA = Scope(user_id="ana", session_id="s")
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001
+TABLES = read_tables(__file__)
 
 
 @pytest.fixture
@@ -47,18 +49,12 @@ def test_a_task_from_start_to_episode(memory, store, clock):
 
 
 @pytest.mark.parametrize(
-    ("end", "status", "outcome"),
-    [
-        (lambda m, i: m.complete(ANA, i), "completed", "success"),
-        (lambda m, i: m.complete(ANA, i, outcome="partial"), "completed", "partial"),
-        (lambda m, i: m.complete(ANA, i, outcome="failed"), "failed", "failed"),
-        (lambda m, i: m.fail(ANA, i, reason="no rights"), "failed", "failed"),
-    ],
+    ("end", "given", "status", "outcome"), TABLES["ways to end a task: verb, with what, status, outcome"]
 )
-def test_a_task_ends_once(memory, store, end, status, outcome):
+def test_a_task_ends_once(memory, store, end, given, status, outcome):
     job = memory.start(ANA, "x")
     step = memory.add_step(ANA, job.id, "y")
-    assert end(memory, job.id).outcome == outcome
+    assert getattr(memory, end)(ANA, job.id, **json.loads(given)).outcome == outcome
     before = memory.get(ANA, job.id)
     assert before.status == status
     for late in (
@@ -109,7 +105,7 @@ def test_other_users_and_agents_find_nothing(memory):
     assert memory.get(Scope(user_id="ana", session_id="elsewhere"), job.id).id == job.id
 
 
-BAD = read_tables(__file__)["what is wrong, the verb, and what it is given"]
+BAD = TABLES["what is wrong, the verb, and what it is given"]
 
 
 @pytest.mark.parametrize(("verb", "given"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
