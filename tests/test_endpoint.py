@@ -53,9 +53,7 @@ def test_the_answer_comes_back_and_the_time_left_shrinks():
     assert tries.left[2] <= 9.91
 
 
-@pytest.mark.parametrize(
-    "retry_after", [None, "", "soon", "Wed, 21 Oct 2026 07:28:00 GMT", "-1", "nan", "inf"]
-)
+@pytest.mark.parametrize("retry_after", [None, "", "x", "Wed, 21 Oct 2026 07:28:00 GMT", "-1", "nan", "inf"])
 def test_without_a_usable_word_on_when_it_waits_about_half_a_second(retry_after):
     started = time.monotonic()
     assert retry(Tries(passing(retry_after)), Breaker(), retries=1, time_limit=10) == "ok"

@@ -175,7 +175,5 @@ def test_the_import_starts_no_thread_writes_nothing_and_loads_and_reads_only_our
     assert (import_of_jiyi["threads"], import_of_jiyi["seen"]) == (1, [])
     ours = [path for path in import_of_jiyi["read"] if "jiyi" in path and "dist-info" not in path]
     assert not [path for path in ours if not path.endswith(".sql")]
-    ours = [
-        name for name in import_of_jiyi["alone"] if name.partition(".")[0] in ("jiyi", "numpy", "pydantic")
-    ]
+    ours = [n for n in import_of_jiyi["alone"] if n.partition(".")[0] in ("jiyi", "numpy", "pydantic")]
     assert ours == ["jiyi"]

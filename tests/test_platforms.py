@@ -69,9 +69,7 @@ def test_every_module_is_imported_without_the_modules_of_posix():
     assert done.returncode == 0, done.stderr
     found = yaml.safe_load(done.stdout)
     files = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in (ROOT / "jiyi").rglob("*.py")]
-    reached = [
-        name for name in files if not f"{name}.".startswith(tuple(f"{one}." for one in found["failed"]))
-    ]
+    reached = [n for n in files if not f"{n}.".startswith(tuple(f"{one}." for one in found["failed"]))]
     assert found["done"] == len(reached) - 2  # jiyi itself and jiyi.__main__
     missing = {name: why for name, why in found["failed"].items() if str(why).partition(".")[0] not in EXTRAS}
     assert missing == {}
@@ -94,9 +92,7 @@ def unguarded(tree: ast.AST) -> Iterator[str]:
 def _of(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.If | ast.IfExp) and "sys.platform" in ast.unparse(node.test):
         return  # both ways were thought of
-    if isinstance(node, ast.Try) and "ImportError" in [
-        ast.unparse(one.type) for one in node.handlers if one.type
-    ]:
+    if isinstance(node, ast.Try) and "ImportError" in [ast.unparse(h.type) for h in node.handlers if h.type]:
         return
     if isinstance(node, ast.Import | ast.ImportFrom):
         names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names]

@@ -154,9 +154,7 @@ def test_no_path_of_one_machine():
 
 def test_tests_mirror_the_packages():
     packages = {file.parent.name for file in (ROOT / "jiyi").glob("*/__init__.py") if _has_code(file.parent)}
-    tested = {
-        file.parent.relative_to(ROOT / "tests").parts[0] for file in (ROOT / "tests").glob("*/**/test_*.py")
-    }
+    tested = {f.parent.relative_to(ROOT / "tests").parts[0] for f in (ROOT / "tests").glob("*/**/test_*.py")}
     assert not sorted(packages - tested), "packages without tests"
     assert not sorted(tested - packages - SUITES), "folders of tests that belong to no package"
 

@@ -152,9 +152,7 @@ ANA = Scope(user_id="ana", session_id="s")
 def rows_of(page: str) -> list[tuple[str, str]]:
     """Return the rows of a page's table, a path from docs/."""
     lines = (DOCS / page).read_text("utf-8").splitlines()
-    start = next(
-        place for place, line in enumerate(lines) if line.startswith(tuple(f"| {h} |" for h in HEADS))
-    )
+    start = next(n for n, line in enumerate(lines) if line.startswith(tuple(f"| {h} |" for h in HEADS)))
     rows = []
     for line in lines[start + 2 :]:
         if not line.startswith("|"):

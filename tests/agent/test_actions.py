@@ -137,9 +137,7 @@ def test_what_an_action_returns_is_text(returned, text):
     assert (seen.text, seen.ok, seen.at) == (text, True, clock())
 
 
-@pytest.mark.parametrize(
-    "error", [ValueError("bad port"), SystemExit(3), RecursionError("deep"), MemoryError()]
-)
+@pytest.mark.parametrize("error", [ValueError("bad port"), SystemExit(3), RecursionError(), MemoryError()])
 def test_what_an_action_raises_is_an_observation(error):
     def fail() -> None:
         raise error

@@ -128,9 +128,7 @@ def test_resuming_an_older_question_asks_it_again(memory, scripted, make_agent):
     memory.save_message("s", role="user", content="said without the agent")
     assert agent.resume("s").answer == "full"
     contents = [m["content"] for m in server.asked[1]["messages"]]
-    assert contents[-6:-3] == ["disk?", None, "ran df"], (
-        "the question is asked again, in front of what was done"
-    )
+    assert contents[-6:-3] == ["disk?", None, "ran df"], "it is asked again, in front of what was done"
     assert contents.index("said without the agent") < contents.index("ran df")
 
 

@@ -135,9 +135,7 @@ class Round:
             self.counts["records given back"] += 1
             body = encode(record)["body"]
             if body not in self.bodies.get((user, record.id), ()):
-                self.faults.append(
-                    f"{type(record).__name__} {record.id} of {user} says something else: {body[:200]}"
-                )
+                self.faults.append(f"{type(record).__name__} {record.id} of {user} differs: {body[:200]}")
 
     def run(self, folder: Path) -> None:
         memory = self.tried("open", lambda: opened(self.path, "ana"))

@@ -152,16 +152,12 @@ def readers(folder: Path) -> dict[str, Reader]:
         finally:
             memory.forget(session_id="w", purge=True)
 
-    files = [
-        one.read_bytes() for one in sorted((TESTS / "importers/samples").rglob("*.*")) if one.suffix != ".py"
-    ]
+    files = [f.read_bytes() for f in sorted((TESTS / "importers/samples").rglob("*.*")) if f.suffix != ".py"]
     return {
         "import": Reader(import_, [*files, (folder / "good.jsonl").read_bytes()]),
         "dates": Reader(lambda data: find_dates(text_of(data), NOW), texts),
         "statements": Reader(statements, texts),
-        "question": Reader(
-            lambda data: parse_question(text_of(data), NOW), [*texts, "我现在住哪儿？".encode()]
-        ),
+        "question": Reader(lambda data: parse_question(text_of(data), NOW), [*texts, "我住哪儿？".encode()]),
         "front matter": Reader(lambda data: parse_front_matter(text_of(data)), [FRONT]),
         "filter": Reader(
             lambda data: read_filter(json.loads(data)),

@@ -305,9 +305,7 @@ def _parts(folder: Path, faults: list[str]) -> Iterator[Part]:
     """Run the script without a fault, part by part."""
     base, expected = folder / "base0.db", Expected()
     with opened(base) as memory:
-        memory.save_messages(
-            "old", [{"role": "user", "content": f"old {n} " + "x " * 500} for n in range(50)]
-        )
+        memory.save_messages("old", [{"role": "user", "content": f"old {n}" + " x" * 500} for n in range(50)])
         memory.flush()
     for first in range(0, len(SCRIPT), PART):
         steps, before, expected = SCRIPT[first : first + PART], expected, expected.copy()

@@ -40,9 +40,7 @@ def seen(record: Record) -> str:
 
 def _words(drawn: random.Random) -> str:
     n = drawn.randrange(10_000)
-    return drawn.choice(
-        [f"My port is {n}.", f"我住在{n}号楼。w{n}", f"the disk of edge-{n} is full", f"w{n}"]
-    )
+    return drawn.choice([f"My port is {n}.", f"我住在{n}号楼。w{n}", f"disk of edge-{n} is full", f"w{n}"])
 
 
 def _new(drawn: random.Random, count: int) -> list[dict[str, str]]:
@@ -171,9 +169,7 @@ def transfer(memory: jiyi.MemoryManager, drawn: random.Random) -> Iterator[Touch
     with TemporaryDirectory() as folder:
         file = Path(folder) / "all.jsonl"
         receipt = memory.export(file)
-        assert len(file.read_bytes().splitlines()) >= receipt.total, (
-            "an export that was acknowledged is whole"
-        )
+        assert len(file.read_bytes().splitlines()) >= receipt.total, "an acknowledged export is whole"
         lines = [json.dumps({"role": "user", "content": _words(drawn)}) for _ in range(30)]
         file.with_name("more.jsonl").write_text("\n".join(lines), "utf-8")
         before = memory.stats()["message"]

@@ -135,9 +135,7 @@ def test_what_comes_back_from_the_trash_waits_for_its_vector(filled, path):
     assert filled.search("word 3", limit=1)[0].text == "word 3"
 
 
-def test_deletions_that_chroma_did_not_hear_of_are_done_by_whoever_looks_next(
-    filled, inside, path, monkeypatch
-):
+def test_deletions_that_chroma_did_not_hear_of_are_done_by_who_looks_next(filled, inside, path, monkeypatch):
     def away(*args):
         raise IndexUnreachable("away")
 

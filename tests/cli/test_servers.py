@@ -72,9 +72,7 @@ def test_looking_at_a_memory_makes_none(run, url, words):
     assert tables(url) == 0
 
 
-def test_the_setting_names_the_database_unless_something_nearer_does(
-    run, run_json, filled, db, tmp_path, monkeypatch
-):
+def test_the_setting_is_the_database_if_nothing_nearer_is(run, run_json, filled, db, tmp_path, monkeypatch):
     monkeypatch.setenv("JIYI_DATABASE_URL", filled)
     assert run_json("stats")["message"] == 2
     assert run_json("stats", "--db", db)["message"] == 6

@@ -202,9 +202,7 @@ def test_each_row_stands_in_its_place_with_its_values(items):
 
 
 def test_chinese_outputs_are_explained_in_chinese():
-    lines = "\n".join(
-        f"第 {n} 步：检查节点{'甲乙丙丁'[n % 4]}，一切正常，{'继续等待' * (n % 3)}" for n in range(300)
-    )
+    lines = "\n".join(f"第 {n} 步：节点{'甲乙丙丁'[n % 4]}，一切正常，{'等待' * (n % 3)}" for n in range(300))
     made = ToolOutput(max_tokens=200)(output(f"{lines}\n错误：连接被拒绝"))
     assert "错误：连接被拒绝" in made.text
     assert '看全文：open_output("msg-7")' in made.text

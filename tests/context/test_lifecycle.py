@@ -16,9 +16,7 @@ from jiyi.text import counter_for
 
 COUNTER = counter_for()
 TABLES = read_tables(__file__)
-ABOUT_WORK, ABOUT_FOOD = (
-    {tongue: TABLES[f"{what} {tongue}"] for tongue in ("zh", "en")} for what in ("work", "food")
-)
+ABOUT_WORK, ABOUT_FOOD = ({t: TABLES[f"{w} {t}"] for t in ("zh", "en")} for w in ("work", "food"))
 
 
 def talk(*parts):
@@ -79,9 +77,7 @@ def test_every_share_is_one(messages, size, recent):
     assert found == health(messages, size, recent=recent)
 
 
-@pytest.mark.parametrize(
-    ("figures", "action", "signs"), TABLES["advice: figures, what is advised, signs of wear"]
-)
+@pytest.mark.parametrize(("figures", "action", "signs"), TABLES["advice: figures, action, signs of wear"])
 def test_the_advice_follows_from_the_figures(figures, action, signs):
     advice = advise(Health(**{"stale": 0.0, "repeated": 0.0, **json.loads(figures)}))
     assert advice.action == action

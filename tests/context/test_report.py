@@ -72,9 +72,7 @@ def materials(draw):
     st.sampled_from(("zh", "en")),
     st.sampled_from(("system", "message")),
 )
-def test_the_items_of_any_window_and_its_framing_sum_to_its_tokens(
-    given_materials, size, counter, language, place
-):
+def test_items_and_framing_of_any_window_sum_to_its_tokens(given_materials, size, counter, language, place):
     options = {"counter": counter, "language": language, "summary_place": place}
     try:
         window = build_window(given_materials, Budget(max_input_tokens=size), **options)

@@ -144,9 +144,7 @@ def entry_holds(record, name, asked):
         asked = {"in" if isinstance(asked, list) else "eq": asked}
     for op, operand in asked.items():
         wanted = operand if op in ("in", "nin") else [operand]
-        equal = any(
-            (there and alike(value, one)) if one is not None or label else not there for one in wanted
-        )
+        equal = any((there and alike(value, w)) if w is not None or label else not there for w in wanted)
         comparable = there and order(value) == order(operand) is not None
         if op in COMPARED:
             held = comparable and getattr(operator, COMPARED[op])(value, operand)

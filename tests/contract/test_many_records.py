@@ -24,9 +24,7 @@ def scanned(store, **parts):
 @pytest.mark.parametrize("kind", MAKE)
 @pytest.mark.parametrize("size", [1, 2, 5, 6, 10_000])
 def test_a_scan_gives_everything_oldest_first_in_pieces(store, kind, size):
-    records = store.put(
-        [MAKE[kind](f"{i}", id=f"{i}", at=at) for i, at in enumerate((3, -(10**10), 3, 0, 9))]
-    )
+    records = store.put([MAKE[kind](f"{i}", id=f"{i}", at=t) for i, t in enumerate((3, -(10**10), 3, 0, 9))])
     oldest_first = [records[i] for i in (1, 3, 0, 2, 4)]
     query = Query(scope=ANA, kinds=(kind,), limit=size)
     found = list(pages(store, query))

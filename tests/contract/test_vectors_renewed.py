@@ -208,9 +208,7 @@ def test_exact_vectors_come_in_the_order_of_their_parts(store, vectors):
     made /= np.linalg.norm(made, axis=1, keepdims=True)
     by_text = {p.text: p.key for p in vectors.pending(10, leased=False)}
     vectors.add([VectorRow(key=by_text.pop("a"), vectors=made)])
-    vectors.add(
-        [VectorRow(key=other, vectors=axis(1, OLD)) for text, other in by_text.items() if text != "b"]
-    )
+    vectors.add([VectorRow(key=key, vectors=axis(1, OLD)) for text, key in by_text.items() if text != "b"])
     asked = [("message", "unknown"), ("knowledge", "k"), ("message", "b"), ("message", "a")]
     parts = vectors.read(ANA, asked, exact=True)
     assert sorted(parts.rows.tolist()) == [1, 3, 3, 3]

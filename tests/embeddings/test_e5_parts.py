@@ -55,9 +55,7 @@ def test_ids_are_those_of_the_stored_list_and_unknown_characters_not_remembered(
 
 def test_as_many_ids_as_the_models_own_tokenizer_counts(tokenizer, peer):
     dice = random.Random(3)
-    pieces = [
-        tokenizer._read_piece(piece).replace("\u2581", " ") for piece in dice.sample(range(4, 250_000), 3_000)
-    ]
+    pieces = [tokenizer._read_piece(p).replace("\u2581", " ") for p in dice.sample(range(4, 250_000), 3_000)]
     for _ in range(300):
         text = "".join(dice.choices(pieces, k=dice.randint(1, 20)))
         assert len(tokenizer.ids(f"query: {text}")) + 2 == peer.token_count(text, is_query=True), text
@@ -85,9 +83,7 @@ def test_vectors_are_near_those_of_the_files_own_engine(engine, peer):
     embedder = E5Embedder(engine=engine)
     texts = [text for text, _ in TEXTS[::15]] + ["网关超时 the gateway answered slowly " * 40]
     for kind, ours in (("query", peer.query), ("passage", peer.passage)):
-        likeness = [
-            float(row @ ours(text)) for text, row in zip(texts, embedder.embed(texts, kind), strict=True)
-        ]
+        likeness = [float(r @ ours(text)) for text, r in zip(texts, embedder.embed(texts, kind), strict=True)]
         assert min(likeness) > 0.9995
         assert np.mean(likeness) > 0.9998
 

@@ -64,9 +64,7 @@ def test_nothing_is_written_any_more_and_it_says_why(path, memory, happened):
 
 @pytest.mark.parametrize("happened", ["moved", "replaced", "log deleted", "shared memory deleted"])
 @pytest.mark.parametrize("noticed", [True, False], ids=["noticed", "closed at once"])
-def test_what_was_acknowledged_is_in_the_file_that_was_open_and_in_no_other(
-    path, memory, open_memory, happened, noticed
-):
+def test_what_was_acknowledged_is_in_the_open_file_alone(path, memory, open_memory, happened, noticed):
     HAPPEN[happened](path)
     if noticed:
         raises(DatabaseMoved, memory.save_message, "s", role="user", content="three")

@@ -161,9 +161,7 @@ def test_a_fact_and_a_knowledge_that_stay_hold_no_word_of_it(memory, folder):
     memory.say("nginx 的监听端口是 8080", at=5)
     whence = {"sources": tuple(m.id for m in memory.find("message")), "text": first.text, "created_at": NOON}
     fact = Fact(scope=ANA, subject=f"nginx {HAN}", predicate="监听端口", object="8080", **whence)
-    episodes = [
-        memory.do(f"nginx 报 502 {word}", "重启", target="nginx") for word in (HAN, LATIN, "丙", "丁")
-    ]
+    episodes = [memory.do(f"nginx 报 502 {w}", "重启", target="nginx") for w in (HAN, LATIN, "丙", "丁")]
     memory.consolidation.run(ANA)
     known = memory.find("knowledge")[0]
     memory.store.put([fact, replace(known, content=f"{known.content} {HAN} {LATIN}")])

@@ -29,9 +29,7 @@ class Store(JiyiSessionStore):
 
     @property
     def size(self) -> int:
-        return sum(
-            session.id.count("/") == 2 and session.id.endswith("/") for session in self.memory.sessions()
-        )
+        return sum(s.id.count("/") == 2 and s.id.endswith("/") for s in self.memory.sessions())
 
 
 for module in (claude_agent_sdk, session_store):

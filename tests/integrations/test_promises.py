@@ -73,9 +73,7 @@ def test_windows_are_sound(adapter, rounds, budget):
     async def talk() -> list[tuple[str, Request]]:
         await adapter.save(memory, "ana", "before", ["I drink green tea. 我喝绿茶。"])
         asked = {"budget": budget, "system": SYSTEM, "tools": [TOOL]}
-        return [
-            (text, one) for text in said for one in await adapter.request(memory, "ana", "s", text, **asked)
-        ]
+        return [(text, x) for text in said for x in await adapter.request(memory, "ana", "s", text, **asked)]
 
     with new_memory() as memory:
         sent = asyncio.run(talk())

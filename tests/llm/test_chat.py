@@ -167,9 +167,7 @@ def test_line_ends_of_unicode_cut_no_event_and_a_whole_answer_is_read_all_the_sa
     assert (found.text, found.tool_calls, pieces) == ("all at once", (LS,), ["all at once"])
 
 
-@pytest.mark.parametrize(
-    ("pieces", "text"), literals(read_tables(__file__)["thoughts are taken off as from a whole answer"])
-)
+@pytest.mark.parametrize(("pieces", "text"), literals(read_tables(__file__)["thoughts are taken off"]))
 def test_thoughts_are_taken_off_as_from_a_whole_answer(make, pieces, text):
     spoken = WithoutThoughts()
     assert "".join([*map(spoken, pieces), spoken.rest()]) == text
@@ -291,10 +289,7 @@ def test_what_the_listener_raises_ends_the_call_at_once(make, error):
 @pytest.mark.parametrize(
     ("reply", "says"),
     [
-        (
-            streams(delta(refusal="I can't "), delta(refusal="do that"), END),
-            "declined, saying: I can't do that",
-        ),
+        (streams(delta(refusal="I can't "), delta(refusal="do it"), END), "declined, saying: I can't do it"),
         (streams(delta(content=5), END), "no text but int"),
         (Reply(body=b"<html>Welcome</html>"), "not JSON.*<html>Welcome"),
         (streams(), "not JSON"),

@@ -192,9 +192,7 @@ def test_messages_that_are_none_are_named(make, messages):
 def test_impossible_options_are_refused(make):
     for name in ("schema", "stop"):
         with pytest.raises(InputError, match=f"{name} cannot be written as JSON"):
-            make("http://localhost").complete(
-                HELLO, **{name: {"x": object()} if name == "schema" else [object()]}
-            )
+            make("http://h").complete(HELLO, **{name: {"x": object()} if name == "schema" else [object()]})
     refused(InputError, "extra_body", make, "http://localhost", extra_body={"x": object()})
     refused(InputError, "max_tokens", make("http://localhost").complete, HELLO, max_tokens=0)
     for limit in (0, -1, float("inf"), float("nan")):

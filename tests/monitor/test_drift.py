@@ -47,9 +47,7 @@ def test_a_step_in_another_language_and_too_little_to_tell_are_no_drift():
 def test_the_score_rises_with_each_step_away_and_falls_on_the_way_back():
     goal = "write a unit test for parse_date"
     near = all_ok("open parse_date", "write the unit test for parse_date")
-    away = all_ok(
-        "water the plants", "feed the goldfish", "paint the fence", "call grandmother", "fly a kite"
-    )
+    away = all_ok("water the plants", "feed the goldfish", "paint the fence", "call grandma", "fly a kite")
     back = all_ok("run the unit test for parse_date", "fix parse_date", "run the unit test for parse_date")
     scores = [find_drift(goal, near + away[:n]).score for n in range(len(away) + 1)]
     assert scores == sorted(scores)
@@ -82,6 +80,5 @@ def test_a_success_clears_the_failures_of_its_action_alone():
     goal = "make pytest tests pass and git push"
     assert find_drift(goal, [bad, bad, good, bad]).failures == 1
     assert find_drift(goal, [bad, other, bad, other, good]).failures == 2
-    assert (
-        find_drift(goal, [bad] * 3 + all_ok(*(f"look at pytest tests {n}" for n in range(12)))).failures == 0
-    )
+    looked = all_ok(*(f"look at pytest tests {n}" for n in range(12)))
+    assert find_drift(goal, [bad] * 3 + looked).failures == 0

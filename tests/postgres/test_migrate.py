@@ -115,8 +115,7 @@ def test_what_would_be_done_is_told_and_not_done_beside_tables_of_another_name(e
     assert pending_steps(empty_postgres_url) == ALL_STEPS
     with psycopg.connect(empty_postgres_url) as connection:
         assert connection.execute("SELECT to_regclass('documents')").fetchone() == (None,)
-    with pytest.raises(StorageError, match="jiyi migrate"):
-        PostgresDatabase(empty_postgres_url, migrate=False)
+    refused(StorageError, "jiyi migrate", PostgresDatabase, empty_postgres_url, migrate=False)
     migrate(empty_postgres_url)
     assert pending_steps(empty_postgres_url) == migrate(empty_postgres_url) == []
     PostgresDatabase(empty_postgres_url, migrate=False).close()
@@ -126,8 +125,7 @@ def test_a_migration_that_fails_leaves_nothing(empty_postgres_url, monkeypatch):
     before = described(empty_postgres_url)
     broken = {**load_migrations("postgres"), 2: "CREATE TABLE half (a int); SELECT 1 / 0"}
     monkeypatch.setattr(module, "load_migrations", lambda dialect: broken)
-    with pytest.raises(StorageError, match="division by zero"):
-        migrate(empty_postgres_url)
+    refused(StorageError, "division by zero", migrate, empty_postgres_url)
     assert described(empty_postgres_url) == before
 
 
@@ -143,8 +141,7 @@ def test_a_newer_schema_is_left_alone(postgres_url):
 def test_tables_of_another_program_are_left_alone(empty_postgres_url, theirs):
     order(empty_postgres_url, theirs)
     before = described(empty_postgres_url)
-    with pytest.raises(ForeignDatabase, match=r"another program.*search_path"):
-        PostgresDatabase(empty_postgres_url)
+    refused(ForeignDatabase, r"another program.*search_path", PostgresDatabase, empty_postgres_url)
     assert described(empty_postgres_url) == before
 
 
@@ -173,8 +170,7 @@ def test_what_is_too_old_or_missing_is_named(found, said):
         def fetchone(self):
             return (*literal_eval(found), False, [])
 
-    with pytest.raises(StorageError, match=said):
-        module.inspect_database(Server(), "postgresql://db")
+    refused(StorageError, said, module.inspect_database, Server(), "postgresql://db")
 
 
 def test_a_role_that_may_only_read_is_told_so(postgres_server, postgres_url, open_database):
@@ -185,8 +181,7 @@ def test_a_role_that_may_only_read_is_told_so(postgres_server, postgres_url, ope
     host = postgres_url.rpartition("@")[2]
     database = open_database(f"postgresql://reader:r@{host}")
     try:
-        with pytest.raises(DatabaseReadOnly, match="owns jiyi's tables"):
-            Store(database).put([message("a")])
+        refused(DatabaseReadOnly, "owns jiyi's tables", Store(database).put, [message("a")])
     finally:
         database.close()
         order(superuser, "DROP OWNED BY reader", "DROP ROLE reader")

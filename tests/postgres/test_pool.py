@@ -8,7 +8,7 @@ import numpy as np
 import psycopg
 import pytest
 from at_once import at_once
-from refusing import refused
+from refusing import raises, refused
 from samples import ANA, AWKWARD, episode, message
 
 from jiyi.errors import (
@@ -106,8 +106,7 @@ def test_after_a_statement_that_fails_none_runs_and_the_connection_goes_on(open_
     with database._borrowed() as raw:
         raw.send_all([good])
         for _ in range(3):
-            with pytest.raises(psycopg.errors.DivisionByZero):
-                raw.send_all([good, bad, good])
+            raises(psycopg.errors.DivisionByZero, raw.send_all, [good, bad, good])
             assert raw.send_all([good, good])[1].rows == [(1,)]
         assert raw.send_all([("SELECT 1 / %(n)s::int8", {"n": 1})])[0].rows == [(1,)]
 
@@ -135,8 +134,7 @@ def test_a_closed_one_says_so(open_database):
     database = open_database()
     database.close()
     database.close()
-    with pytest.raises(Closed, match=r"jiyi\.open"):
-        Store(database).find(MINE)
+    refused(Closed, r"jiyi\.open", Store(database).find, MINE)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psutil
 import psycopg
 import pytest
-from refusing import refused
+from refusing import raises, refused
 
 from jiyi.errors import SettingsError, StorageError
 from jiyi.storage.postgres.server import LocalServer, ServerRuns, _free_port
@@ -88,8 +88,7 @@ def test_a_second_one_says_where_the_first_is(server, folder):
     assert asked(server.url, "SELECT 1") == (1,), "the first one is not disturbed"
     os.close(server._lock)  # as when the process that started it is killed
     server._lock = None
-    with pytest.raises(ServerRuns):
-        LocalServer(folder, programs=server.programs).start()
+    raises(ServerRuns, LocalServer(folder, programs=server.programs).start)
 
 
 def test_a_port_that_is_taken_is_told(server, folder):
@@ -136,8 +135,7 @@ def test_a_break_while_the_data_are_made_leaves_nothing_half_made(folder, postgr
 
     real = LocalServer.run
     monkeypatch.setattr(LocalServer, "run", broken)
-    with pytest.raises(KeyboardInterrupt):
-        LocalServer(folder, programs=postgres_server.programs).start()
+    raises(KeyboardInterrupt, LocalServer(folder, programs=postgres_server.programs).start)
     assert not (folder / "data").exists()
     monkeypatch.undo()
     with LocalServer(folder, programs=postgres_server.programs) as server:

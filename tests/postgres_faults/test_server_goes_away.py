@@ -13,6 +13,7 @@ from at_once import at_once, wait_until
 from other_processes import begun
 from postgres_faults.agreement import check_whole, order_of
 from psycopg import sql
+from refusing import raises, refused
 
 from jiyi.errors import DatabaseUnreachable, DiskFull
 from jiyi.storage.postgres import PostgresDatabase
@@ -103,8 +104,7 @@ def test_while_the_server_is_away_every_verb_ends_and_the_worker_stays(
     memory.flush()
     worker = memory._long_term.indexer._thread
     postgres_server.stop()
-    with pytest.raises(DatabaseUnreachable, match="check that the server runs"):
-        PostgresDatabase(postgres_url)
+    refused(DatabaseUnreachable, "check that the server runs", PostgresDatabase, postgres_url)
     verbs = (
         lambda: memory.save_message("s", role="user", content="never wb", id="b"),
         lambda: memory.search("before"),
@@ -116,8 +116,7 @@ def test_while_the_server_is_away_every_verb_ends_and_the_worker_stays(
     )
     for verb in verbs:
         began = time.monotonic()
-        with pytest.raises(DatabaseUnreachable):
-            verb()
+        raises(DatabaseUnreachable, verb)
         assert time.monotonic() - began < 9
     postgres_server.start()
     began = time.monotonic()
@@ -187,11 +186,9 @@ def test_a_full_disk_is_named_loses_nothing_and_saving_goes_on_with_space(
         for _ in range(1_000):
             save()
 
-    with pytest.raises(DiskFull, match="nothing was written, free some space and try again"):
-        save_on()
+    refused(DiskFull, "nothing was written, free some space and try again", save_on)
     assert len(saved) > 10
-    with pytest.raises(DiskFull):
-        save()
+    raises(DiskFull, save)
     assert memory.search("w" + saved[0].replace("-", "q"), limit=1)[0].id == saved[0], "reading goes on"
     assert memory.stats()["message"] == len(saved)
     small_disk.unlink()

@@ -47,8 +47,6 @@ def test_a_language_that_is_none_is_named():
     refused(InputError, "'fr'; there are none", load_prompt, "rerank", "fr")
 
 
-@pytest.mark.parametrize(
-    ("text", "quoted"), literals(read_tables(__file__)["texts, and how they are quoted"])
-)
+@pytest.mark.parametrize(("text", "quoted"), literals(read_tables(__file__)["texts, how they are quoted"]))
 def test_no_line_of_a_quoted_text_can_pass_for_one_of_the_prompt(text, quoted):
     assert quote(text) == quoted

@@ -27,9 +27,7 @@ def test_both_languages_say_the_same_things(section):
     assert wording(section, "zh") == CHINESE[section]
     for name, words in wording(section, "en").items():
         other = CHINESE[section][name]
-        places = [
-            sorted(p for _, p, _, _ in Formatter().parse(one) if p is not None) for one in (words, other)
-        ]
+        places = [sorted(p for _, p, _, _ in Formatter().parse(w) if p is not None) for w in (words, other)]
         assert places[0] == places[1], name
         plain = "".join(text for text, _, _, _ in Formatter().parse(words))
         if any(map(str.isalpha, plain)) and (section, name) not in SAME:

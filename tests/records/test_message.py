@@ -46,15 +46,12 @@ def tool_calls(draw):
 @st.composite
 def openai_messages(draw):
     role = draw(st.sampled_from(["system", "developer", "user", "assistant", "tool"]))
-    message = {"role": role, **draw(unknown)}
+    message, calls = {"role": role, **draw(unknown)}, st.none() | st.lists(tool_calls(), max_size=2)
     for key, value in (
         ("content", contents),
         ("name", st.none() | words),
         ("tool_call_id", st.none() | words),
-        (
-            "tool_calls",
-            (st.none() | st.lists(tool_calls(), max_size=2)) if role == "assistant" else st.none(),
-        ),
+        ("tool_calls", calls if role == "assistant" else st.none()),
     ):
         if draw(st.booleans()):
             message[key] = draw(value)

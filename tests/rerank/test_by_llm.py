@@ -83,9 +83,7 @@ def test_texts_are_cut_to_a_bound_of_tokens(judge, llm):
     assert count(prompt_of(judge.asked[0])) < 400
 
 
-@pytest.mark.parametrize(
-    ("language", "query", "begins"), TABLES["the prompt is in the language of the query"]
-)
+@pytest.mark.parametrize(("language", "query", "begins"), TABLES["the prompt is in the query's language"])
 def test_the_prompt_is_in_the_language_of_the_query(judge, llm, language, query, begins):
     assert LLMReranker(llm, language=language).score(query, ["a"]) == [1.0]
     assert prompt_of(judge.asked[0]).startswith(begins)

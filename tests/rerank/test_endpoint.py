@@ -74,9 +74,7 @@ def test_without_a_key_none_is_sent_and_a_success_without_content_is_none():
     "body",
     [
         lambda asked: {"data": scores(asked)["results"]},
-        lambda asked: [
-            {"index": r["index"], "score": r["relevance_score"]} for r in scores(asked)["results"]
-        ],
+        lambda sent: [{"index": r["index"], "score": r["relevance_score"]} for r in scores(sent)["results"]],
         lambda asked: {"results": [r | {"document": {"text": "x"}} for r in scores(asked)["results"]]},
         lambda asked: {"results": [{"index": i, "relevance_score": i + 1} for i in range(2)]},
     ],

@@ -81,9 +81,7 @@ class Somebody:
         with self.world.lock:
             self.world.statuses[answer.status_code] += 1
             self.world.seconds[what.split("/")[2]].append(seconds)
-            self.world.faults += [
-                f"{self.tenant} {self.user} {what}: {fault} in {told[:2_000]}" for fault in faults
-            ]
+            self.world.faults += [f"{self.tenant} {self.user} {what}: {f} in {told[:2_000]}" for f in faults]
 
     def expect(self, condition: bool, why: str) -> None:
         if not condition:

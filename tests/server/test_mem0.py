@@ -174,9 +174,7 @@ def test_without_a_key_nothing_is_told(server):
     Client(server).add("mine", user_id="ana", infer=False)  # until a key is made any will do
     Client(server, tenant="acme").add("theirs", user_id="ben", infer=False)
     server.keys.create(None, ["read"])
-    assert [one["name"] for one in Client(server, tenant="").ask("GET", "/v1/entities/")["results"]] == [
-        "ana"
-    ]
+    assert [e["name"] for e in Client(server, tenant="").ask("GET", "/v1/entities/")["results"]] == ["ana"]
     assert "API key" in Client(server).ask("POST", "/v3/memories/search/", 401, json={})
 
 

@@ -140,12 +140,8 @@ def forget(me: Somebody) -> None:
     if sum(me.ask("GET", "/v1/stats").json().values()) > MUCH:
         me.ask("POST", "/v1/forget", {"everything": True, "purge": True})
         return
-    if how < 0.5:
-        gone = me.ask("POST", "/v1/forget", {"ids": [me.own_id()]})
-    else:
-        gone = me.ask(
-            "POST", "/v1/forget", {"query": me.drawn.choice(["tea", "street", me.mark]), "dry_run": how < 0.9}
-        )
+    asked = {"query": me.drawn.choice(["tea", "street", me.mark]), "dry_run": how < 0.9}
+    gone = me.ask("POST", "/v1/forget", {"ids": [me.own_id()]} if how < 0.5 else asked)
     if gone.status_code == 200 and me.drawn.random() < 0.7:
         me.ask("POST", "/v1/restore", {"forgotten_at": gone.json()["at"]})
 

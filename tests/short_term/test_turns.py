@@ -6,6 +6,8 @@ from hypothesis import given, settings
 
 from jiyi.short_term import Atom, atoms, turns
 
+NO_CALL = "tool result without its call"
+
 
 def groups(messages):
     return [atom.indices for atom in atoms(messages)]
@@ -32,18 +34,15 @@ def test_each_call_has_a_result_of_its_own_and_a_reused_id_answers_the_most_rece
     assert faults([calls("a", "a"), result("a")]) == {(0, 1): "tool call with 1 of 2 results"}
     talk = [calls("a"), result("a"), result("a")]
     assert groups(talk) == [(0, 1), (2,)]
-    assert faults(talk) == {(2,): "tool result without its call"}
+    assert faults(talk) == {(2,): NO_CALL}
 
 
 @pytest.mark.parametrize(
     ("talk", "expected"),
     [
-        ([result("a")], {(0,): "tool result without its call"}),
-        ([result(None)], {(0,): "tool result without its call"}),
-        (
-            [result("a"), calls("a")],
-            {(0,): "tool result without its call", (1,): "tool call without its result"},
-        ),
+        ([result("a")], {(0,): NO_CALL}),
+        ([result(None)], {(0,): NO_CALL}),
+        ([result("a"), calls("a")], {(0,): NO_CALL, (1,): "tool call without its result"}),
         ([calls("a", "b")], {(0,): "tool call without its result"}),
         ([calls("a", "b"), user(), result("b")], {(0, 2): "tool call with 1 of 2 results"}),
     ],

@@ -92,10 +92,8 @@ def test_one_skill_alone_is_not_for_everything_and_tags_and_when_to_use_count():
     assert Router([skill]).route("how do I brew green tea?")[0].skill is skill
     assert Router([skill]).route("what is the capital of Portugal?") == []
     assert Router([]).route("anything") == []
-    skill = Skill(
-        name="a", description="Does it.", tags=("kubernetes",), when_to_use="每周五发布。", folder=Path()
-    )
-    assert Router([skill]).route("kubernetes?")
+    skill = Skill(name="a", description="It.", tags=("kubectl",), when_to_use="每周五发布。", folder=Path())
+    assert Router([skill]).route("kubectl?")
     assert Router([skill]).route("周五发布")
 
 

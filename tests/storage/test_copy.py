@@ -205,9 +205,9 @@ class Lossy:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda one: None if one.id == "m8" else one, "message: 29 records were read {}, 28 are"),
+        (lambda r: None if r.id == "m8" else r, "message: 29 records were read {}, 28 are"),
         (
-            lambda one: replace(one, importance=0.99) if one.id == "e1" else one,
+            lambda r: replace(r, importance=0.9) if r.id == "e1" else r,
             "episode: 2 records were read {}, 2 are",
         ),
     ],

@@ -92,9 +92,7 @@ def test_dates(tmp_path, fields, moment):
     assert message.created_at == (datetime.fromisoformat(moment) if moment else None)
 
 
-@pytest.mark.parametrize(
-    "date", ["yesterday", 1e300, "nan", True, {"at": 1}, "9999-12-31T23:59:59", "0001-01-01"]
-)
+@pytest.mark.parametrize("date", ["soon", 1e300, "nan", True, {"at": 1}, "9999-12-31T23:59:59", "0001-01-01"])
 def test_impossible_dates_are_reported(tmp_path, date):
     path = written(tmp_path, "d.jsonl", lines({**HI, "created_at": date}))
     messages, [bad] = read(path, zone=ZoneInfo("Asia/Shanghai"))

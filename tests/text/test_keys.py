@@ -21,9 +21,7 @@ def meet(*names, key=entity_key):
     return len({key(name) for name in names}) == 1
 
 
-@pytest.mark.parametrize(
-    "names", [*TABLES["one thing"], ("café", "CAFÉ", "cafe\u0301")], ids=lambda names: names[0]
-)
+@pytest.mark.parametrize("names", [*TABLES["one thing"], ("café", "CAFÉ", "cafe\u0301")], ids=lambda n: n[0])
 def test_spellings_of_one_thing_meet(names):
     assert meet(*names), {name: entity_key(name) for name in names}
 
@@ -100,9 +98,7 @@ def test_every_word_of_a_group_leads_to_one_key(table, key):
 
 
 def test_a_name_takes_microseconds():
-    names = [
-        f"{name}-{n} {noun}" for n in range(2_000) for name, noun in [("edge", "网关"), ("订单", "container")]
-    ]
+    names = [f"{a}-{n} {b}" for n in range(2_000) for a, b in [("edge", "网关"), ("订单", "container")]]
     began = time.process_time()
     for name in names:
         entity_key(name)

@@ -47,9 +47,7 @@ def test_any_text_has_a_worth_and_always_the_same(text):
     assert (worth == 0) == (not text.strip())
 
 
-@pytest.mark.parametrize(
-    "text", ["a" * 200_000, "=" * 200_000, "好" * 200_000, "a_" * 100_000, "/" * 200_000, "'" * 200_000]
-)
+@pytest.mark.parametrize("text", [*(sign * 200_000 for sign in "a=好/'"), "a_" * 100_000])
 def test_a_long_text_costs_no_more_than_its_beginning(text):
     started = time.thread_time()
     salience(text)

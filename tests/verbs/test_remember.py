@@ -94,9 +94,7 @@ REFUSED = [
 NAIVE = {"text": "a", "valid_to": datetime(2026, 1, 1)}  # noqa: DTZ001
 
 
-@pytest.mark.parametrize(
-    ("given", "error"), [*((given, BadQuery) for given in REFUSED), (NAIVE, NaiveDatetime)]
-)
+@pytest.mark.parametrize(("given", "error"), [*((g, BadQuery) for g in REFUSED), (NAIVE, NaiveDatetime)])
 def test_what_cannot_be_kept_is_refused_and_nothing_is_written(memory, given, error):
     with pytest.raises(error) as caught:
         memory.remember(**given)

@@ -47,9 +47,7 @@ def test_a_date_without_a_zone_is_refused(memory, written):
         memory.save_message("s", {"role": "user", "content": "x", "created_at": written})
 
 
-@pytest.mark.parametrize(
-    "written", ["yesterday", True, [2024], 1.7e12, float("nan"), "9999-12-31T23:59:59-08:00"]
-)
+@pytest.mark.parametrize("written", ["soon", True, [2024], 1.7e12, float("nan"), "9999-12-31T23:59:59-08:00"])
 def test_what_is_no_date_is_refused(memory, written):
     with pytest.raises(InputError, match=r"created_at .* nor seconds since 1970"):
         memory.save_message("s", {"role": "user", "content": "x", "timestamp": written})
@@ -122,8 +120,6 @@ def test_what_is_not_sent_takes_no_tokens(memory):
     assert plain.tokens == labelled.tokens
 
 
-@pytest.mark.parametrize(
-    "given", ["hello", SimpleNamespace(), Message, SimpleNamespace(model_dump=lambda: 1)]
-)
+@pytest.mark.parametrize("given", ["hi", SimpleNamespace(), Message, SimpleNamespace(model_dump=lambda: 1)])
 def test_what_is_no_message_is_refused(memory, given):
     refused(BadMessage, "a message is a dict", memory.save_message, "s", given)

@@ -133,9 +133,7 @@ def test_the_tables_name_what_there_is():
 
 def test_the_tables_have_no_row_that_nothing_reads():
     tables = tomllib.loads((files("jiyi.wire") / "routes.toml").read_text("utf-8"))
-    parameters = {
-        route.verb: inspect.signature(getattr(MemoryManager, route.verb)).parameters for route in wire.ROUTES
-    }
+    parameters = {r.verb: inspect.signature(getattr(MemoryManager, r.verb)).parameters for r in wire.ROUTES}
     named = {name for of in parameters.values() for name in of}
     named |= {f"{verb}.{name}" for verb, of in parameters.items() for name in of}
     assert set(tables["shapes"]) <= named

@@ -29,9 +29,7 @@ def memory(store, clock):
 def test_a_task_from_start_to_episode(memory, store, clock):
     job = memory.start(ANA, "重启 nginx", target="web-7", tags=["ops"], context={"ticket": 502})
     began = clock.forward(seconds=1)
-    step = memory.add_step(
-        ANA, job.id, "docker restart nginx", tool_name="shell", args={"cmd": ["docker", "restart"]}
-    )
+    step = memory.add_step(ANA, job.id, "docker restart nginx", tool_name="shell", args={"cmd": ["docker"]})
     assert (step.status, step.started_at, step.seq) == ("in_progress", began, 0)
     ended = clock.forward(seconds=2)
     done = memory.update_step(ANA, step.id, status="completed", result="ok")
