@@ -18,7 +18,8 @@ _FUNCTION_TAGS = frozenset({"be", "prep", "det", "adv", "talk", "own", "aux"})
 _POSSESSIVE_MARKS = ("'s", "’s", "的")
 _QUESTION_CHARS = 120  # that are read of the end of a question
 _IDENTIFIER = re.compile(r"\A(?:[A-Za-z]\w*(?:[-_./]\w+)+|[A-Za-z]+\d\w*)\Z")
-_CHANGE_VERB, _VERSION = re.compile(r"[改换调挪]"), re.compile(r"\d{1,3}\.\d{1,3}\Z")
+_CHANGE_VERB = re.compile(r"[改换调挪]")  # a verb that names no point
+_VERSION = re.compile(r"\d{1,3}\.\d{1,3}\Z")
 _NOT_IN_PERSON_NAME = re.compile(r"[A-Z0-9]|[班课店厂校院社组群]\Z")  # after the first letter of a word
 _Resolve = Callable[[str, int], str]  # returns whom a pronoun at a position means, "" if unknown
 

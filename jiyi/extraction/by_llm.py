@@ -25,7 +25,8 @@ __all__ = ["extract_with", "first_batch_size", "read_by_llm"]
 
 _BATCH_MESSAGES, _BATCH_TOKENS = 20, 4_000  # of one call
 _MESSAGE_TOKENS, _ANSWER_TOKENS = 1_000, 2_000  # shown of one message, of an answer at most
-_MAX_CHARS, _EMPTY = 20_000, "-"  # that are read of a message; what is shown for none
+_EMPTY = "-"
+_MAX_CHARS = 20_000  # that are read of a message
 _CONFIDENCE, _ASSISTANT_CONFIDENCE = 0.7, 0.45
 _SELF_NAMES = frozenset({"i", "me", "myself", "speaker", "the speaker", "我", "说话人", "本人"})
 _USER_NAMES = frozenset({"user", "the user", "用户"})

@@ -12,7 +12,8 @@ from jiyi.text.lexicon import jieba
 VALUE = "#"  # first character of a value's tag; the kind of value follows
 _MIN_QUOTE_WORDS_EN, _MIN_QUOTE_CHARS_ZH = 4, 8  # of a clause that is quoted without its sentence
 _MAX_QUOTED_SENTENCE = 200  # characters of a sentence that is quoted whole
-_HAN, _SURROGATE = re.compile(r"[\u4e00-\u9fff]"), re.compile(r"[\ud800-\udfff]")
+_HAN = re.compile(r"[\u4e00-\u9fff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _WORD_EN = re.compile(
     r"[^\W_]+?n['’]t\b|[^\W_]+(?:(?:-|/|&|\.(?=\w))[^\W_]+|(?<=\b[A-Z])['’][A-Z][^\W_]+)*|['’](?:s|re|m|ve|ll|d|t)\b|[^\w\s]|_+"
 )
