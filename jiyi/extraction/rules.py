@@ -21,7 +21,8 @@ RULE_POINTS: Mapping[str, tuple[str, str]] = {
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z'’-]*")
 _PUNCTUATION = " \t,，:：。.!！?？;；、—–-"
-_MAX_RULE_CHARS, _OTHER_RULE = 240, ("rule", "规则")  # of an instruction; what others are called
+_MAX_RULE_CHARS = 240  # characters of an instruction
+_OTHER_RULE = ("rule", "规则")
 
 
 class Rule(NamedTuple):
