@@ -63,11 +63,9 @@ def test_current_ok(ranking, evidence, stale, ok):
     assert current_ok(ranking, evidence, stale) is ok
 
 
-@pytest.mark.parametrize(
-    ("ranking", "evidence", "stale", "one_is_enough", "ok"), literals(TABLES["as of ok"])
-)
-def test_as_of_ok(ranking, evidence, stale, one_is_enough, ok):
-    assert as_of_ok(ranking, evidence, stale, one_is_enough=one_is_enough) is ok
+@pytest.mark.parametrize(("ranking", "evidence", "stale", "one_enough", "ok"), literals(TABLES["as of ok"]))
+def test_as_of_ok(ranking, evidence, stale, one_enough, ok):
+    assert as_of_ok(ranking, evidence, stale, one_is_enough=one_enough) is ok
 
 
 @given(

@@ -174,14 +174,12 @@ def test_of_an_assistant_only_what_it_says_of_things_is_believed(llm_at):
     assert reading.refused == 5
 
 
-@pytest.mark.parametrize(
-    ("text", "quote", "value", "believed"), read_tables(__file__)["words of any language"]
-)
-def test_words_are_checked_in_any_language(llm_at, text, quote, value, believed):
+@pytest.mark.parametrize(("text", "quote", "value", "good"), read_tables(__file__)["words of any language"])
+def test_words_are_checked_in_any_language(llm_at, text, quote, value, good):
     with ScriptedChat(says(found(facts=[fact("I", "at", value, quote=quote)]))) as server:
         reading = read_by_llm(llm_at(server.url), [message(text)])
-    assert [one.object for one in reading.statements] == [value] * (believed == "yes")
-    assert reading.refused == (believed == "no")
+    assert [one.object for one in reading.statements] == [value] * (good == "yes")
+    assert reading.refused == (good == "no")
 
 
 def test_an_answer_amid_prose_is_read(llm_at):

@@ -73,9 +73,7 @@ def live(store, talk, max_turns, page, steps, look):
     memory.close()
 
 
-steps_of_life = st.lists(
-    st.tuples(st.integers(1, 8), st.sampled_from(("read", "drop", "nothing"))), min_size=1
-)
+steps_of_life = st.lists(st.tuples(st.integers(1, 8), st.sampled_from(("read", "drop", "rest"))), min_size=1)
 lives = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
 
 

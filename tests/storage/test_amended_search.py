@@ -14,9 +14,7 @@ def test_importance_that_was_amended_decides_between_equals(memory):
     store = Store(database)
 
     def first(high, low):
-        store.amend(
-            ANA, "message", [Amendment(id=high.id, importance=1.0), Amendment(id=low.id, importance=0.0)]
-        )
+        store.amend(ANA, "message", [Amendment(id=high.id, importance=1), Amendment(id=low.id, importance=0)])
         hits = memory.search("nginx container")
         assert hits[0].why["importance"] > 0 > hits[1].why["importance"]
         return hits[0].id
