@@ -91,9 +91,13 @@ class WithoutThoughts:
 
 
 def encodable(value: Any) -> Any:
-    """Return a copy with lone surrogates as U+FFFD; TypeError, ValueError: it cannot be written as JSON."""
+    """Return a value with lone surrogates as U+FFFD; TypeError, ValueError: it cannot be written as JSON."""
     text = json.dumps(value, ensure_ascii=False)
-    return json.loads(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.loads(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
+    return value
 
 
 def first_choice(answer: Mapping[str, Any]) -> dict[str, Any]:
