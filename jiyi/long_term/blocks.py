@@ -153,7 +153,8 @@ class BlockWriter:
                 room -= cost
         shown = [heading]
         for last, place in pairwise([-1, *sorted(taken), len(parts)]):
-            shown += [GAP] * (place > last + 1) + parts[place : place + 1]
+            shown += [GAP] if place > last + 1 else []
+            shown += parts[place : place + 1]
         return "\n".join(shown)
 
     def _compress(self, text: str, compress: Compressor) -> tuple[str, str]:

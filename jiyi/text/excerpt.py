@@ -43,7 +43,9 @@ class Taken:
 
     def take_while(self, places: Iterable[int], limit: float) -> None:
         """Take places in order until one does not fit."""
-        all(self.take(place, limit) for place in places)
+        for place in places:
+            if not self.take(place, limit):
+                return
 
     def shown(self, write: Callable[[list[int]], str], fits: Callable[[str], bool]) -> str:
         """Return the text that ``write`` makes of the places, dropping the last taken until it fits."""

@@ -44,7 +44,8 @@ def task_block(task: Task, counter: TokenCounter, language: str) -> Block:
             output = Message(role="tool", content=step.result, id=step.id)
             made = ToolOutput(counter=counter, max_tokens=_MAX_FAILURE_TOKENS)(output)
             short = " | ".join(filter(None, map(_one_line, made.text.splitlines())))
-        lines.append(f"{number}. [{words[step.status]}] {step.description}{' -> ' * bool(short)}{short}")
+        result = f" -> {short}" if short else ""
+        lines.append(f"{number}. [{words[step.status]}] {step.description}{result}")
     if (current := task.current_step) is not None:
         lines.append(f"{words['now']}{words['is']}{current.description}")
     text = "\n".join(lines)
@@ -60,9 +61,12 @@ def task_block(task: Task, counter: TokenCounter, language: str) -> Block:
 
 
 def _format_context(context: Mapping[str, Any], words: Mapping[str, str]) -> str:
-    texts = {k: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for k, v in context.items()}
-    notes = {_one_line(k): clip(_one_line(v), _MAX_NOTE_LENGTH) for k, v in texts.items() if k[:1] != "_"}
-    return words["and"].join(f"{name}{words['is']}{text}" for name, text in notes.items())
+    notes = []
+    for name, value in context.items():
+        if not name.startswith("_"):
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            notes.append(f"{_one_line(name)}{words['is']}{clip(_one_line(text), _MAX_NOTE_LENGTH)}")
+    return words["and"].join(notes)
 
 
 def _one_line(text: str) -> str:
