@@ -54,7 +54,7 @@ def begin_together(count: int, code: str, *arguments: object) -> list[str]:
     children = [_started(code, *arguments) for _ in range(count)]
     _let_begin(*children)
     said, errors = zip(*(child.communicate(timeout=120) for child in children), strict=True)
-    assert ([child.returncode for child in children], errors) == ([0] * count, ("",) * count)
+    assert ([child.returncode for child in children], errors) == ([0] * count, ("",) * count), errors
     return list(said)
 
 

@@ -1,5 +1,6 @@
 """Older files: opened by this jiyi they hold what they held, at the newest schema."""
 
+import threading
 from contextlib import closing
 
 import apsw
@@ -12,7 +13,7 @@ from second_schema import TARGETS, make_second_schema
 from tables import read_tables
 from third_schema import make_third_schema
 
-from jiyi.errors import DatabaseDamaged
+from jiyi.errors import DatabaseDamaged, DatabaseLocked
 from jiyi.records import Query, Scope
 from jiyi.storage import SqliteDatabase, SqliteVectors, Store, Trash
 from jiyi.storage.sql import load_migrations
@@ -226,6 +227,24 @@ def test_a_last_step_that_fails_leaves_the_second_schema_as_it_was(path, opened,
     assert rows(path, "SELECT name, sql FROM sqlite_schema ORDER BY 1") == before
     assert rows(path, "SELECT max(traits) FROM terms") == [(0,)]
     assert len(opened().find(Query(scope=Scope(user_id="ana"), target="web-7"))) == 1
+
+
+def test_opening_waits_longer_for_a_migration_than_for_other_writes(path, hold):
+    make_second_schema(path, ["ana"])
+    timer = threading.Timer(0.3, hold())
+    timer.start()
+    SqliteDatabase(path, lock_timeout=0.05).close()
+    assert rows(path, "PRAGMA user_version") == [(NEWEST,)]
+    timer.join()
+
+
+def test_a_migration_waits_no_longer_than_it_says(path, hold, monkeypatch):
+    make_second_schema(path, ["ana"])
+    monkeypatch.setattr(sqlite_migrate, "MIGRATION_SECONDS", 0.2)
+    release = hold()
+    refused(DatabaseLocked, "more than 0.05 s", SqliteDatabase, path, lock_timeout=0.05)
+    assert rows(path, "PRAGMA user_version") == [(2,)]
+    release()
 
 
 def test_vectors_of_an_older_file_follow(path, open_memory):

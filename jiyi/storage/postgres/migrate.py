@@ -16,13 +16,12 @@ from jiyi.storage.postgres import cluster
 from jiyi.storage.postgres.errors import retry
 from jiyi.storage.postgres.pool import Raw, connect
 from jiyi.storage.postgres.statements import get_statement, set_tenant
-from jiyi.storage.sql import load_migrations
+from jiyi.storage.sql import MIGRATION_SECONDS, load_migrations
 from jiyi.telling import mask
 
 _OLDEST_SERVER = 15
 _OLDEST_VECTOR = (0, 8)
 _LOCK = 0x6A697969  # "jiyi" in ASCII: the advisory lock of a migration
-_LOCK_SECONDS = 120  # how long to wait for another process's migration
 _TABLE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 _END = re.compile(r";[ \t]*(?:\n|\Z)")
 _COMMENT = re.compile(r"^[ \t]*--.*$", re.MULTILINE)
@@ -157,12 +156,12 @@ def _missing_steps(found: DatabaseInfo) -> list[str]:
 
 def _migrate(raw: Raw, place: str) -> None:
     with raw.transaction():
-        raw.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
+        raw.execute(f"SET LOCAL lock_timeout = '{MIGRATION_SECONDS}s'")
         raw.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         found = inspect_database(raw, place)  # another process may have migrated it
         if found.vector is None:
             _make_extension(raw, place)
-        for words, values in set_tenant(None, (0, _LOCK_SECONDS * 1000), single_node=not found.citus):
+        for words, values in set_tenant(None, (0, MIGRATION_SECONDS * 1000), single_node=not found.citus):
             raw.execute(words, values)
         scripts = load_migrations("postgres")
         for number in range(found.schema + 1, len(scripts) + 1):
@@ -217,6 +216,6 @@ def distribute(database: Any, *, shards: int | None = None) -> list[str]:
 def _spread(url: str, place: str, names: Sequence[str], shards: int | None) -> list[str]:
     """Distribute tables while no other process migrates."""
     with connect(url) as raw, raw.transaction():
-        raw.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
+        raw.execute(f"SET LOCAL lock_timeout = '{MIGRATION_SECONDS}s'")
         raw.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         return cluster.distribute_tables(raw, place, names, shards=shards)

@@ -6,7 +6,9 @@ from functools import cache, partial
 from importlib.resources import files
 from types import MappingProxyType
 
-__all__ = ["load_conditions", "load_migrations", "load_queries", "read_statements"]
+__all__ = ["MIGRATION_SECONDS", "load_conditions", "load_migrations", "load_queries", "read_statements"]
+
+MIGRATION_SECONDS = 120  # how long to wait for another process's migration
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _MIGRATION = re.compile(r"^(\d{4})_\w+\.sql$")

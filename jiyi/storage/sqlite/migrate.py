@@ -1,6 +1,7 @@
 """Migration of a SQLite file to the newest schema: scripts, then steps that derive data."""
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -15,7 +16,7 @@ from jiyi.records import Episode, Kind, Searchable
 from jiyi.storage.damage import DamageLog
 from jiyi.storage.relational.find import decode_rows
 from jiyi.storage.search.postings import encode_terms
-from jiyi.storage.sql import load_migrations, load_queries
+from jiyi.storage.sql import MIGRATION_SECONDS, load_migrations, load_queries
 from jiyi.storage.sqlite.connection import SqliteConnection, fill_checksums
 from jiyi.storage.sqlite.file import refuse_foreign
 from jiyi.text.keys import entity_key
@@ -46,11 +47,14 @@ def pending_steps(path: Path) -> list[str]:
 
 
 def migrate(connection: apsw.Connection, path: Path) -> None:
-    """Migrate a file in one transaction: it ends at the newest schema or stays as it was."""
+    """Migrate a file in one transaction: it ends at the newest schema or stays as it was.
+
+    If another process writes to the file, it waits `MIGRATION_SECONDS`, however short its busy timeout.
+    """
     migrations = load_migrations("sqlite")
     if check_version(connection, path) == len(migrations):
         return
-    connection.execute("BEGIN IMMEDIATE")
+    _begin(connection)
     try:
         missing = range(check_version(connection, path) + 1, len(migrations) + 1)
         for number in missing:
@@ -66,6 +70,18 @@ def migrate(connection: apsw.Connection, path: Path) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _begin(connection: apsw.Connection) -> None:
+    deadline = time.monotonic() + MIGRATION_SECONDS
+    while True:  # one long busy timeout could not be interrupted by Ctrl-C
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def check_version(connection: apsw.Connection, path: Path) -> int:
