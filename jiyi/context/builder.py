@@ -11,12 +11,11 @@ from jiyi.context.render import CONTEXT_SECTIONS, Prefix, SummaryPlace, render_w
 from jiyi.context.report import ReportBuilder
 from jiyi.context.retrieved import ContextMessage, WindowText
 from jiyi.errors import BudgetTooSmall, InputError
-from jiyi.llm.answers import encodable
 from jiyi.prompts import quote
 from jiyi.records import DOUBT, Block, Budget, Message, Section, Window
 from jiyi.short_term import Dropped, Kept, Policy, TokenBudget, atoms
 from jiyi.short_term.policy import Candidates
-from jiyi.text import TokenCounter
+from jiyi.text import TokenCounter, encodable
 
 __all__ = ["build_window"]
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from jiyi.errors import EmbeddingError, InputError, JiyiError, SettingsError
 from jiyi.forks import free_after_fork
+from jiyi.text import without_surrogates
 
 __all__ = [
     "CachedEmbedder", "Embedder", "TextKind", "Vectors32", "check_inputs", "check_texts", "clean_text",
@@ -140,16 +141,8 @@ def check_texts(texts: Sequence[str], call: str) -> list[str]:
 
 
 def clean_text(text: str, limit: int) -> str:
-    """Return the first `limit` characters of `text` in a form that C and UTF-8 can carry.
-
-    NUL becomes a space, a pair of surrogates its character, a lone one U+FFFD.
-    """
-    text = text[:limit].replace("\0", " ")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+    """Return the first `limit` characters of `text` that C and UTF-8 can carry: NUL becomes a space."""
+    return without_surrogates(text[:limit].replace("\0", " "))
 
 
 def items_in_order(

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from jiyi.endpoint import Endpoint, Failure, Faults, get_breaker, retry_within
 from jiyi.errors import InputError, LLMRefused, LLMUnreachable, SettingsError
-from jiyi.llm.answers import Relay, encodable, read_reply, read_stream, read_turn
+from jiyi.llm.answers import read_reply, read_turn
 from jiyi.llm.llm import Reply, Turn
+from jiyi.llm.streams import Relay, read_stream
 from jiyi.posting import OpenAIClient
 from jiyi.prompts import load_prompt
-from jiyi.text.analyse import language
+from jiyi.text import encodable, language
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -175,8 +176,14 @@ class OpenAILLM:
         self._client.close()
 
     def _retry(self, ask: Callable[[float, int], _T], *, probe_aside: bool = False) -> _T:
-        options: Any = {"endpoint": self._endpoint, "faults": _FAULTS, "probe_aside": probe_aside}
-        return retry_within(ask, self._breaker, time_limit=self.time_limit, **options)
+        return retry_within(
+            ask,
+            self._breaker,
+            endpoint=self._endpoint,
+            faults=_FAULTS,
+            time_limit=self.time_limit,
+            probe_aside=probe_aside,
+        )
 
     def _request_turn(self, request: _Body, relay: Relay | None, left: float, attempt: int) -> Turn:
         raw, body = self._request(request, left, attempt, relay)

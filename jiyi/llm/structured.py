@@ -9,9 +9,9 @@ from math import isfinite
 from typing import Any
 
 from jiyi.errors import BadReply, InputError
-from jiyi.llm.answers import encodable
 from jiyi.llm.llm import LLM, Reply
 from jiyi.prompts import Language, load_prompt, quote
+from jiyi.text import encodable
 
 __all__ = ["Unfit", "ask_each", "ask_json", "checker"]
 

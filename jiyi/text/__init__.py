@@ -6,5 +6,6 @@ from jiyi.text.dates import *
 from jiyi.text.excerpt import *
 from jiyi.text.keys import *
 from jiyi.text.secrets import *
+from jiyi.text.surrogates import *
 from jiyi.text.tokens import *
 from jiyi.text.traits import *

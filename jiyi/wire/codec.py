@@ -28,6 +28,7 @@ from typing_extensions import TypedDict
 from jiyi import errors
 from jiyi.errors import BadMessage, BadScope, JiyiError
 from jiyi.records import Message, Scope
+from jiyi.text import without_surrogates
 from jiyi.text.lexicon import read_toml
 
 __all__ = [
@@ -72,7 +73,7 @@ def to_json(value: Any, of: Any) -> bytes:
         return adapter(of).dump_json(value)
     except PydanticSerializationError:
         text = json.dumps(adapter(of).dump_python(value, mode="json"), ensure_ascii=False)
-        return re.sub("[\ud800-\udfff]", "\ufffd", text).encode()
+        return without_surrogates(text).encode()
 
 
 def message_of(data: Mapping[str, Any]) -> Message | Mapping[str, Any]:
