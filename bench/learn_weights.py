@@ -27,7 +27,7 @@ from fitting import PENALTY, Floats, fitted, importance, listwise, named
 
 import jiyi.long_term.recall.weights as tables
 from jiyi.evaluate.metrics import as_of_ok, auroc, current_ok, share_found
-from jiyi.long_term.recall.features import FEATURE_NAMES, Ranked, rank
+from jiyi.long_term.recall.features import FEATURE_NAMES
 from jiyi.long_term.recall.outdated import (
     ORDER_FEATURES,
     SUCCESSION_FEATURES,
@@ -39,6 +39,7 @@ from jiyi.long_term.recall.outdated import (
     succession_features,
 )
 from jiyi.long_term.recall.pairs import PAIR_FEATURES, extract_features, pair_features, replacement_logits
+from jiyi.long_term.recall.ranking import Ranked, rank
 from jiyi.long_term.recall.unanswerable import NOTHING_FEATURES, nothing_features, nothing_relevant
 from jiyi.long_term.recall.weights import Weights
 

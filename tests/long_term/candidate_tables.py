@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from tables import read_tables
 
 from jiyi.clock import to_micros
-from jiyi.long_term.recall.features import build_evidence, compute_features, rank
+from jiyi.long_term.recall.features import build_evidence, compute_features
 from jiyi.long_term.recall.outdated import compare_messages, rows_to_compare
 from jiyi.long_term.recall.question import parse_question
+from jiyi.long_term.recall.ranking import rank
 from jiyi.records import SEARCHABLE
 from jiyi.storage import ROLES, Candidates
 

@@ -13,8 +13,9 @@ from tables import read_tables
 
 import jiyi
 from jiyi.embeddings import E5Embedder
-from jiyi.long_term.recall.features import compute_features, rank
+from jiyi.long_term.recall.features import compute_features
 from jiyi.long_term.recall.outdated import MAX_COMPARED, MAYBE, SURE, compare_messages
+from jiyi.long_term.recall.ranking import rank
 from jiyi.long_term.recall.unanswerable import nothing_relevant
 
 TABLES = read_tables(__file__)

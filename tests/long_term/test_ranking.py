@@ -14,9 +14,10 @@ from tables import read_tables
 import jiyi
 from jiyi.embeddings import E5Embedder
 from jiyi.evaluate.metrics import auroc
-from jiyi.long_term.recall.features import FEATURE_NAMES, Features, compute_features, rank
+from jiyi.long_term.recall.features import FEATURE_NAMES, Features, compute_features
+from jiyi.long_term.recall.hits import mark_repeats, score_records, text_keys
 from jiyi.long_term.recall.outdated import compare_messages
-from jiyi.long_term.recall.ranking import mark_repeats, score_records, text_keys
+from jiyi.long_term.recall.ranking import rank
 from jiyi.long_term.recall.weights import PLAIN, WEIGHTS
 
 

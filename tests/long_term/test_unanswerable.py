@@ -6,8 +6,9 @@ from candidate_tables import Row, at_random, permuted, question, questions, tabl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.long_term.recall.features import compute_features, rank
+from jiyi.long_term.recall.features import compute_features
 from jiyi.long_term.recall.outdated import compare_messages, rows_to_compare
+from jiyi.long_term.recall.ranking import rank
 from jiyi.long_term.recall.unanswerable import NOTHING_FEATURES, nothing_features, nothing_relevant
 
 SAID = ["the port is 8443", "is it?", "端口改成 9443 了", "my sister lives in Turin"]

@@ -8,15 +8,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from jiyi.records import Episode, Fact, ForgetWeights, Item, Kind, Knowledge, Message
 
 __all__ = [
-    "OTHER_RULES",
-    "FactRule",
-    "ForgetRule",
-    "ItemRule",
-    "KindRule",
-    "KnowledgeRule",
-    "MessageRule",
-    "Rule",
-]
+    "OTHER_RULES", "FactRule", "ForgetRule", "ItemRule", "KindRule", "KnowledgeRule", "MessageRule", "Rule",
+]  # fmt: skip
 
 _DECAY_HOURS = 720.0  # a month
 _MANY_STEPS = 3

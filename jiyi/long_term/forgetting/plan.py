@@ -16,17 +16,9 @@ from jiyi.storage import Amendment, Key, key_of, kind_of
 from jiyi.text import first_words
 
 __all__ = [
-    "MAX_ITEMS",
-    "REQUESTED",
-    "ForgetReceipt",
-    "Forgotten",
-    "Learn",
-    "Plan",
-    "RestoreReceipt",
-    "Rewrite",
-    "count_kinds",
-    "describe",
-]
+    "MAX_ITEMS", "REQUESTED", "ForgetReceipt", "Forgotten", "Learn", "Plan", "RestoreReceipt", "Rewrite",
+    "count_kinds", "describe",
+]  # fmt: skip
 
 REQUESTED = "asked for"  # `Forgotten.why` of the records that were selected
 MAX_ITEMS = 1_000  # records of each sort that a receipt lists; its counts are complete

@@ -1,18 +1,16 @@
-"""Computes the features of each candidate, and ranks them by the weighted sum.
+"""Computes the features of each candidate.
 
 Scores of the indexes are normalised to mean 0 and standard deviation 1 over the candidates, so that
 they do not depend on the embedder or the size of the memory. A feature of something that a
 memory does not have (sessions, several speakers, dates) is 0 in all rows and has no effect.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.long_term.recall.question import DAY, Question, named_speakers
-from jiyi.long_term.recall.weights import PLAIN, WEIGHTS, Weights, weight_vector
 from jiyi.storage import ROLES, Candidates
 from jiyi.text import Trait, analyse
 
@@ -38,7 +36,6 @@ _LONG_QUESTION = 10  # terms of a question above which each single word counts l
 _MAX_LENGTH = 60  # terms of a message above which its length makes no difference
 _MIN_DISTANCE = 1e-3  # of a vector from the mean of all; below, its direction is a rounding error
 _BORROWED_SHARES = ((0.7, 0.4), (0.5, 0.3))  # of a word, from 1 and 2 rows before, and from after
-_DECIMALS = 4  # of the shares in `Hit.why`
 _MAX_BORROWED = 0.7  # of a word's BM25 part: about two occurrences
 
 
@@ -352,40 +349,3 @@ def session_scores(scores: Column, table: Candidates) -> Column:
     sums = np.bincount(sessions[first], weights=scores[order[first]], minlength=int(sessions.max()) + 1)
     out[inside] = (sums / _BEST_ROWS)[table.session[inside]]
     return out
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Ranked:
-    """The ranked candidates of one question."""
-
-    table: Candidates
-    features: Features
-    rows: NDArray[np.intp]  # rows that may be returned, best first
-    scores: Column  # of every row of the table
-    shares: NDArray[np.float32]  # (n, `FEATURE_NAMES`): what each feature adds to a score
-
-    def share(self, name: Feature) -> Column:
-        """Return what a feature adds to each score."""
-        return np.asarray(self.shares[:, FEATURE_NAMES.index(name)])
-
-    def why(self, rows: Sequence[int]) -> list[dict[str, float]]:
-        """Return for each row what its features add to the score, the strongest first."""
-        shares = self.shares[rows].astype(np.float64).round(_DECIMALS)
-        order = np.argsort(-np.abs(shares), axis=1, kind="stable").tolist()
-        return [
-            {FEATURE_NAMES[place]: share for place in strongest if (share := of_row[place])}
-            for of_row, strongest in zip(shares.tolist(), order, strict=True)
-        ]
-
-
-def rank(features: Features, table: Candidates, weights: Weights = WEIGHTS) -> Ranked:
-    """Sort the eligible rows by the weighted sum of their features; of equal rows the newer comes first.
-
-    The weights are learned from conversations; without turn taking `PLAIN` is used instead.
-    """
-    used = weights if features.is_dialogue else PLAIN
-    shares = features.matrix * weight_vector(used, FEATURE_NAMES).astype(np.float32)
-    scores: Column = shares.sum(axis=1)
-    rows = np.flatnonzero(table.eligible)
-    order = np.lexsort((-table.created_at[rows], -scores[rows]))
-    return Ranked(table=table, features=features, rows=rows[order], scores=scores, shares=shares)

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.long_term.recall import pairs
-from jiyi.long_term.recall.features import Features, Ranked
+from jiyi.long_term.recall.features import Features
 from jiyi.long_term.recall.question import DAY, asks_again, validity
+from jiyi.long_term.recall.ranking import Ranked
 from jiyi.long_term.recall.weights import ORDER, PAIR, SUCCESSION, Weights, sigmoid, weighted_sum
 from jiyi.records import SEARCHABLE
 from jiyi.storage import ROLES

@@ -14,13 +14,23 @@ from jiyi.clock import Clock, utc_now
 from jiyi.embeddings import Embedder
 from jiyi.errors import BadQuery, EmbeddingError, IndexUnreachable
 from jiyi.long_term.finding import add_surroundings
-from jiyi.long_term.recall import ranking
 from jiyi.long_term.recall.accesses import Accesses
 from jiyi.long_term.recall.asked_point import find_answers, find_asked_point, is_partly_outdated
-from jiyi.long_term.recall.features import Evidence, Features, Ranked, build_evidence, compute_features, rank
+from jiyi.long_term.recall.features import Evidence, Features, build_evidence, compute_features
+from jiyi.long_term.recall.hits import (
+    RecordText,
+    ScoredRecord,
+    TextKey,
+    find_answer_rows,
+    make_hits,
+    mark_repeats,
+    put_first,
+    score_records,
+    text_keys,
+)
 from jiyi.long_term.recall.outdated import compare_messages, rows_to_compare
 from jiyi.long_term.recall.question import Question, named_speakers, parse_question, remove_names
-from jiyi.long_term.recall.ranking import RecordText, ScoredRecord, TextKey
+from jiyi.long_term.recall.ranking import Ranked, rank
 from jiyi.long_term.recall.unanswerable import nothing_relevant
 from jiyi.one_thread import one_blas_thread
 from jiyi.records import SEARCHABLE, Hit, Hits, Item, Kind, Query, Searchable
@@ -196,8 +206,8 @@ class Recall:
         texts = {row: records[row][1] for row in compared_rows if row in records}
         with np.errstate(invalid="ignore"):  # as in `find_candidates`
             compared = compare_messages(ranked, texts)
-        answer_rows = ranking.find_answer_rows(answers, ranked, compared) if answers else []
-        scored = ranking.put_first(ranking.score_records(records, ranked, compared), answer_rows)
+        answer_rows = find_answer_rows(answers, ranked, compared) if answers else []
+        scored = put_first(score_records(records, ranked, compared), answer_rows)
         no_answer = min(nothing_relevant(ranked, compared), _MAX_DOUBT_IF_ANSWERED if answer_rows else 1.0)
         # The relevance of the best is the probability that there is an answer; it falls with the score.
         relevance = {
@@ -207,11 +217,11 @@ class Recall:
         notes: list[str] = []
         if self.second is not None:
             scored, notes = _rerank(self.second, query.text, scored)
-        is_repeat = ranking.mark_repeats([text_key_of[item.row] for item in scored])
+        is_repeat = mark_repeats([text_key_of[item.row] for item in scored])
         ordered = [scored[place] for place in sorted(range(len(scored)), key=is_repeat.__getitem__)]
         first = _first_of_kinds(table, [item.row for item in ordered], limits)
         chosen = [ordered[place] for place in islice(first, query.limit)]
-        return list(ranking.make_hits(chosen, ranked, compared, relevance)), notes, no_answer
+        return list(make_hits(chosen, ranked, compared, relevance)), notes, no_answer
 
     def _fetch_records(
         self, query: Query, ranked: Ranked, limits: _Limits, rows: Sequence[int], snapshot: Snapshot
@@ -231,7 +241,7 @@ class Recall:
             keys = list(map(table.key, wanted))
             fetched = self._fetch_searchable(snapshot, keys)
             records = {row: fetched[key] for row, key in zip(wanted, keys, strict=True) if key in fetched}
-            found_keys = ranking.text_keys(records.values(), query.text)
+            found_keys = text_keys(records.values(), query.text)
             distinct = len(set(found_keys))
             if distinct >= query.limit or extra > _CANDIDATE_FACTOR or distinct == len(wanted):
                 return records, dict(zip(records, found_keys, strict=True))

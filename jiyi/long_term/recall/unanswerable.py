@@ -12,9 +12,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.long_term.recall.features import Features, Ranked
+from jiyi.long_term.recall.features import Features
 from jiyi.long_term.recall.outdated import Comparison
 from jiyi.long_term.recall.pairs import classify_question, extract_values
+from jiyi.long_term.recall.ranking import Ranked
 from jiyi.long_term.recall.weights import MISSING, NOTHING, Weights, sigmoid, weighted_sum
 from jiyi.records import DOUBT
 from jiyi.storage import ROLES, Candidates

@@ -15,20 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "FACTS",
-    "MISSING",
-    "NOTHING",
-    "ORDER",
-    "PAIR",
-    "PLAIN",
-    "PRIORS",
-    "SUCCESSION",
-    "WEIGHTS",
-    "Weights",
-    "sigmoid",
-    "weight_vector",
-    "weighted_sum",
-]
+    "FACTS", "MISSING", "NOTHING", "ORDER", "PAIR", "PLAIN", "PRIORS", "SUCCESSION", "WEIGHTS", "Weights",
+    "sigmoid", "weight_vector", "weighted_sum",
+]  # fmt: skip
 
 Weights: TypeAlias = Mapping[str, float]
 """The weight of each feature by name; a feature that is not in it has weight 0."""
