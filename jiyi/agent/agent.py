@@ -114,8 +114,7 @@ class Agent:
         message = asked[-1] if asked and asked[-1].text == question else None
         loop = _Loop(self, question, session_id, message, task, on_text, on_step)
         if task is not None or messages[-1] is not message:
-            note = load_prompt("agent_resume", self._language).substitute(question=question)
-            loop.scratch.note(note)
+            loop.scratch.note(load_prompt("agent_resume", self._language).substitute(question=question))
         return loop.run()
 
 

@@ -141,8 +141,7 @@ def _check_reader(db: Place) -> _CheckResult:
 
 
 def _repair(db: Place) -> str:
-    done = repair(db, load_settings()) if database_exists(db) else ()
-    return "; ".join(done) or "nothing to repair"
+    return "; ".join(repair(db, load_settings()) if database_exists(db) else ()) or "nothing to repair"
 
 
 def _check_model() -> str:

@@ -127,8 +127,7 @@ def _metric_columns(scores: Sequence[Scores]) -> Iterator[_Column]:
 
 def _window_and_cost_columns(runs: Sequence[Run]) -> Iterator[_Column]:
     for size in runs[0].evidence_in_context:
-        cells = [_figure(run.evidence_in_context[size]) for run in runs]
-        yield _Column(f"in window\n@{size}", cells)
+        yield _Column(f"in window\n@{size}", [_figure(run.evidence_in_context[size]) for run in runs])
     for name, heading in _headings()["latencies"].items():
         latencies = [getattr(run.latency, name) for run in runs]
         yield _Column(heading, [_figure(ms, 1 if ms is not None and ms < 100 else 0) for ms in latencies])

@@ -59,8 +59,7 @@ def _overview(memory: MemoryManager) -> Output:
 
 
 def _session_view(session: Session, zone: tzinfo) -> RenderableType:
-    ends = f"to {format_time(session.last_active_at, zone)}"
-    begin = (format_time(session.started_at, zone, "%Z"), ends)
+    begin = (format_time(session.started_at, zone, "%Z"), f"to {format_time(session.last_active_at, zone)}")
     return _entry(begin, [plural(session.messages, "message")], "", session.id)
 
 

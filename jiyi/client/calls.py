@@ -190,8 +190,7 @@ async def send(request: Request, connections: Connections | AsyncConnections) ->
             cause, reason = failure, endpoint.short(f"{type(failure).__name__} {failure}")
             error = ServerUnreachable(f"{endpoint.shown} could not be asked ({reason}): check that it runs")
             timed_out = isinstance(failure, httpx.ReadTimeout | httpx.WriteTimeout | httpx.PoolTimeout)
-            retryable = isinstance(failure, httpx.TransportError) and not timed_out
-            pause = _backoff(retry) if retryable else None
+            pause = _backoff(retry) if isinstance(failure, httpx.TransportError) and not timed_out else None
         if pause is None or retry >= endpoint.retries:
             raise error from (cause and endpoint.shareable(cause))
         await connections.sleep(pause)

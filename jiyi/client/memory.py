@@ -65,8 +65,7 @@ async def _export(connections: _AnyConnections, _: str, arguments: dict[str, Any
             file.truncate()
             return file.write
 
-        query = _to_query(arguments)
-        request = Request(method="GET", path=f"{PREFIX}/export", query=query, sink=begin_again)
+        request = Request(method="GET", path=f"{PREFIX}/export", query=_to_query(arguments), sink=begin_again)
         response = await send(request, connections)
         size = file.tell()
     header = response.headers.get("x-jiyi-counts", "")

@@ -113,9 +113,8 @@ class CachedEmbedder:
 
     def _embed_with_inner(self, texts: list[str], kind: TextKind) -> list[NDArray[np.float32]]:
         try:
-            rows = self.inner.embed(texts, kind)
             # Copies: a view would keep the whole matrix of its call alive.
-            return [row.copy() for _, row in zip(texts, rows, strict=True)]
+            return [row.copy() for _, row in zip(texts, self.inner.embed(texts, kind), strict=True)]
         except JiyiError:
             raise
         except Exception as error:  # an embedder of the caller may raise anything

@@ -70,8 +70,7 @@ class JiyiSessionStore:
         """Return a transcript's entries; None where there is none."""
         owner = Owner(self.memory, self.user_id, conversation_of(key))
         stored = await asyncio.to_thread(read_conversation, owner)
-        entries = [raw for raw in map(raw_of, stored) if raw is not None]
-        return entries or None
+        return [raw for raw in map(raw_of, stored) if raw is not None] or None
 
     async def list_sessions(self, project_key: str) -> list[dict[str, Any]]:
         """Return id and ``mtime``, milliseconds since 1970, of a project's sessions."""
@@ -164,8 +163,7 @@ def _build_messages(conversation: str, raw: _Entry, agents: bool) -> list[Messag
     except InputError:  # an unknown form, such as a result without its call's id
         messages = [build_message(raw, _EMPTY_MESSAGE, created_at=date)]
     if uuid := raw.get("uuid"):
-        id_ = f"claude-agent-sdk:{hash_text(repr((conversation, uuid)))}"
-        messages[0] = replace(messages[0], id=id_)
+        messages[0] = replace(messages[0], id=f"claude-agent-sdk:{hash_text(repr((conversation, uuid)))}")
     return messages
 
 

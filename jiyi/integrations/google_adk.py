@@ -131,8 +131,7 @@ class JiyiMemoryService(BaseMemoryService):
             await self._memory.close()
 
     async def _save_new(self, app: str, user: str, session_id: str, messages: Sequence[Message]) -> None:
-        owner = Owner(self._sync_memory, user, session_id)
-        stored = await asyncio.to_thread(read_conversation, owner)
+        stored = await asyncio.to_thread(read_conversation, Owner(self._sync_memory, user, session_id))
         known = {message.id for message in stored} | self._deleted_ids
         # Events before the newest that was saved with its session are not new: if they are missing, they
         # were forgotten. Events added one by one say nothing about those before them.

@@ -217,8 +217,7 @@ class JiyiSaver(base.BaseCheckpointSaver[str]):
         writes = [write.value for write in self._threads.list_writes(place)]
         writes.sort(key=lambda write: base.writes_sort_key(write["path"], write["task"], write["number"]))
         channels = item.value["channels"]
-        packed = [*channels.values(), *(write["value"] for write in writes)]
-        values = self._threads.unpack(place, packed)
+        values = self._threads.unpack(place, [*channels.values(), *(write["value"] for write in writes)])
         body = self.serde.loads_typed(decode(item.value["checkpoint"]))
         written = zip(writes, values[len(channels) :], strict=True)
         return base.CheckpointTuple(

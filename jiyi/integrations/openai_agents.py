@@ -73,8 +73,7 @@ class JiyiSession:
 
     async def pop_item(self, *, wrapper: _Wrapper = None) -> _Item | None:
         """Remove the newest item and return it; None if there is none."""
-        user = self._find_user(wrapper)
-        message = await finish(self._memory.pop_message(self.session_id, user_id=user))
+        message = await finish(self._memory.pop_message(self.session_id, user_id=self._find_user(wrapper)))
         if message is None:
             return None
         *earlier, item = _to_items(message)

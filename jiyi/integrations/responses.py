@@ -19,8 +19,7 @@ def to_chat_message(item: _Item) -> dict[str, Any]:
     if type_ in _RESULT_TYPES and isinstance(item.get("call_id"), str):
         return {"role": "tool", "tool_call_id": item["call_id"], "content": join_text(item.get("output"))}
     if type_ in _ARGUMENTS and item.get("call_id") and isinstance(item.get("name"), str):
-        text = str(item.get(_ARGUMENTS[type_]) or "")
-        body = {"name": item["name"], _ARGUMENTS[type_]: text}
+        body = {"name": item["name"], _ARGUMENTS[type_]: str(item.get(_ARGUMENTS[type_]) or "")}
         call = {"type": "custom", "custom": body} if "custom" in type_ else {"function": body}
         return {"role": "assistant", "content": "", "tool_calls": [{"id": item["call_id"], **call}]}
     if type_ == "message" and role in _ROLES:

@@ -46,8 +46,7 @@ def wording(section: str, language: str) -> Mapping[str, str]:
 def _wording(language: str) -> Mapping[str, Mapping[str, str]]:
     if language not in get_args(Language):
         raise InputError(f'language must be "zh" or "en", not {language!r}')
-    text = (files(__package__) / language / "wording.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return tomllib.loads((files(__package__) / language / "wording.toml").read_text(encoding="utf-8"))
 
 
 def check_prompt(text: str, *, needed: Sequence[str], others: Sequence[str] = ()) -> Template:

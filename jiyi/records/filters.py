@@ -312,8 +312,7 @@ def _read_value(field: str, value: Any, where: str) -> Value:
         return float(value) if field_type is float else value
     if value is None and field_type is object:
         return None
-    name = _TYPE_NAMES[field_type]
-    raise BadQuery(f"{where} is {type(value).__name__}; it is filtered by {name}")
+    raise BadQuery(f"{where} is {type(value).__name__}; it is filtered by {_TYPE_NAMES[field_type]}")
 
 
 _TYPE_NAMES: Mapping[type, str] = {

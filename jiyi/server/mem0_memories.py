@@ -67,8 +67,7 @@ class Memories:
             statement: dict[str, Any] = {"text": text}
             if not infer or message.role != _LEARNED_ROLE:
                 statement = {"subject": speaker, "predicate": "note", "object": text, "category": "note"}
-            learned = self._memory.remember(**statement, speaker=speaker, **shared)
-            for event in _list_events(learned):
+            for event in _list_events(self._memory.remember(**statement, speaker=speaker, **shared)):
                 events.setdefault(event["id"], event)
         return {"results": list(events.values())}
 
@@ -177,8 +176,7 @@ class Memories:
         dates = {op: _to_datetime(given[name]) for op, name in _DATE_PARAMETERS if given.get(name)}
         if dates:
             filters = {"and": [part for part in (filters, {"created_at": dates}) if part]}
-        user_id = self._named_user(next(iter(users), None), filters)
-        return {"filters": filters or None, "user_id": user_id}
+        return {"filters": filters or None, "user_id": self._named_user(next(iter(users), None), filters)}
 
     def _named_user(self, user: str | None, others: Iterable[object]) -> str:
         """Return the stored id of a user, that of the shared one if only ``others`` say whose memories."""

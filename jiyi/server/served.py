@@ -53,8 +53,7 @@ class Served:
 
     def _make_monitored(self, _: str) -> MemoryManager:
         parts = self.memory.parts
-        monitor = ContextMonitor(clock=parts.clock, counter=parts.counter)
-        return MemoryManager(replace(parts, monitor=monitor))
+        return MemoryManager(replace(parts, monitor=ContextMonitor(clock=parts.clock, counter=parts.counter)))
 
     def list_users(self, caller: Caller) -> list[str]:
         """Return the users whose memory a caller may use, as their tenant knows them."""

@@ -93,8 +93,7 @@ async def job_events(request: Request) -> Response:
 
     async def events() -> AsyncIterator[bytes]:
         async for state in jobs.follow(job):
-            data = json.dumps(state, ensure_ascii=False)
-            yield f"event: {state['state']}\ndata: {data}\n\n".encode()
+            yield f"event: {state['state']}\ndata: {json.dumps(state, ensure_ascii=False)}\n\n".encode()
 
     return StreamingResponse(events(), media_type="text/event-stream", headers=_STREAM_HEADERS)
 

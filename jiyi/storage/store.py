@@ -265,8 +265,7 @@ class Store:
                     ends = change.expires_at and to_micros(change.expires_at)
                     rows.append(asdict(change) | own | {"expires_at": ends})
             # Rows whose pin stays are not written: that would cost more than everything else.
-            pins = [row for row in rows if row["pinned"] is not None]
-            db.run_many("amend_pin", pins)
+            db.run_many("amend_pin", [row for row in rows if row["pinned"] is not None])
             db.run_many(f"amend_{kind}", rows)
             if kind == "message" and rows:
                 db.run("bump_pin_changes", {"user_id": user_id})

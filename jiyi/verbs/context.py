@@ -209,18 +209,16 @@ class ContextVerbs(Verbs):
         limits, talk = question.limits, question.talk
         said = [*talk.system, *talk.history, *([talk.current] if talk.current else []), *talk.tail]
         most_talk = int(limits.max_input_tokens * limits.shares.get("history", 0.0))
-        most_tokens = int(limits.max_input_tokens * limits.shares.get("recalled", 0.0) / _EXCERPT_PART)
         write = BlockWriter(
             question=question.text,
             counter=self._counter,
             language=question.language,
-            max_tokens=most_tokens,
+            max_tokens=int(limits.max_input_tokens * limits.shares.get("recalled", 0.0) / _EXCERPT_PART),
             compress=compress,
         )
-        user = replace(question.scope, session_id=None)
         return recall_blocks(
             self._long_term.recall,
-            Query(scope=user, text=question.text, asked_at=question.at),
+            Query(scope=replace(question.scope, session_id=None), text=question.text, asked_at=question.at),
             write,
             without=talk.current.id if talk.current else "",
             floor=self._settings.recall_floor,

@@ -212,8 +212,7 @@ class ForgettingVerbs(Verbs):
 
     def unpin(self, ids: Names, *, user_id: Id = None, agent_id: Id = None) -> int:
         """Undo `pin`; raises as it does."""
-        scope = self._scope(user_id, agent_id)
-        return self._long_term.forgetting.pin(scope, as_ids(ids), pinned=False)
+        return self._long_term.forgetting.pin(self._scope(user_id, agent_id), as_ids(ids), pinned=False)
 
     def export(
         self,

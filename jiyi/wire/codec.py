@@ -87,8 +87,7 @@ def message_of(data: Mapping[str, Any]) -> Message | Mapping[str, Any]:
 
 
 def _write_scope(scope: Scope) -> _Scope:
-    user = shown_user(scope.user_id)
-    return {"user_id": user, "agent_id": scope.agent_id, "session_id": scope.session_id}
+    return {"user_id": shown_user(scope.user_id), "agent_id": scope.agent_id, "session_id": scope.session_id}
 
 
 def _write_message(message: Message) -> dict[str, Any]:

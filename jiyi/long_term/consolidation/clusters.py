@@ -132,8 +132,7 @@ def _make_groups(
 def _load_leaders(store: Store, scope: Scope) -> tuple[list[_Text], dict[str, str]]:
     """Return the leaders of existing knowledge, and the knowledge ids by leader id."""
     found: deque[tuple[_Text, str]] = deque(maxlen=_MAX_LEADERS)
-    query = Query(scope=scope, kinds=("knowledge",), limit=_PAGE)
-    for page in all_pages(store, query):
+    for page in all_pages(store, Query(scope=scope, kinds=("knowledge",), limit=_PAGE)):
         knowledge = cast("tuple[Knowledge, ...]", page.records)
         sources = {one.id: one.source_episodes[:_MAX_LEADER_SOURCES] for one in knowledge}
         ids = [id_ for first_sources in sources.values() for id_ in first_sources]

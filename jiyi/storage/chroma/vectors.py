@@ -202,8 +202,7 @@ class ChromaVectors(VectorIndex):
                 values = {"user_id": scope.user_id, "kind": kind, "ids": db.dialect.array(ids)}
                 for token, parts, _, id_, doc in db.rows("chroma_of_ids", values | {"space": space}):
                     tokens[doc], numbers[kind, id_] = (token, parts), doc
-        docs = [numbers.get(key, -1) for key in keys]
-        return self._read_cached(scope.user_id, space, tokens).parts(docs)
+        return self._read_cached(scope.user_id, space, tokens).parts([numbers.get(key, -1) for key in keys])
 
     def read_rows(self, snapshot: Snapshot, rows: Rows) -> Parts:
         return self.read(Scope(user_id=snapshot.user_id), snapshot.terms.keys(rows))

@@ -73,8 +73,7 @@ def inspect_database(raw: Raw, place: str) -> DatabaseInfo:
     if schema is None:
         raise StorageError(f"{place}: search_path names no schema that exists; set another one for the role")
     _check_vector(place, vector, available)
-    number = _read_schema(raw, place, there)
-    return DatabaseInfo(schema=number, vector=vector, citus=citus)
+    return DatabaseInfo(schema=_read_schema(raw, place, there), vector=vector, citus=citus)
 
 
 def _check_vector(place: str, installed: str | None, available: str | None) -> None:

@@ -118,8 +118,7 @@ class PostgresVectors(VectorIndex):
 
     def _add(self, user_id: str, rows: dict[int, VectorRow], name: str | None) -> int:
         with self._db.write(user_id) as db:
-            sets = self._sets_for(db, name)
-            taking, complete = self._mark_complete(db, user_id, rows, sets)
+            taking, complete = self._mark_complete(db, user_id, rows, self._sets_for(db, name))
             for doc, space, kind in taking:
                 of_record = {"user_id": user_id, "doc": doc, "space": space, "kind": kind}
                 halves = enumerate(rows[doc].vectors.astype(np.float16))

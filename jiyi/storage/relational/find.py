@@ -184,8 +184,7 @@ def scan_records(
     numbers = tuple(row[number] for _, row in found)
     analysed = []
     if words and kind in SEARCHABLE:
-        docs = {"user_id": query.scope.user_id, "docs": db.dialect.array(numbers)}
-        analysed = db.rows("read_words", docs)
+        analysed = db.rows("read_words", {"user_id": query.scope.user_id, "docs": db.dialect.array(numbers)})
     of_ids = {id_: (length, traits, bytes(entry)) for id_, length, traits, entry in analysed}
     return Page(records=tuple(record for record, _ in found), numbers=numbers, next=last, words=of_ids)
 

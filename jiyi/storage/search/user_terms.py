@@ -145,8 +145,7 @@ class UserTerms:
 
     def view(self) -> "UserTerms":
         """Return the rows in use as they are now."""
-        columns = {name: column[: self.size] for name, column in self.columns.items()}
-        return replace(self, columns=columns)
+        return replace(self, columns={name: column[: self.size] for name, column in self.columns.items()})
 
     def append(self, rows: Sequence[TermRow]) -> None:
         """Add at most `MAX_SEGMENT_ROWS` rows, with ascending docs, after the present ones."""

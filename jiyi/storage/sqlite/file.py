@@ -46,8 +46,7 @@ def refuse_foreign(path: Path) -> None:
     except PermissionError as error:
         raise DatabaseReadOnly(f"{path} may not be read by this user; mend its permissions") from error
     except IsADirectoryError as error:
-        inside = path / "agent.db"
-        raise StorageError(f"{path} is a folder; name a file in it, such as {inside}") from error
+        raise StorageError(f"{path} is a folder; name a file in it, such as {path / 'agent.db'}") from error
     except (OSError, ValueError, apsw.Error) as error:
         raise StorageError(f"{path} cannot be opened ({error}); name another file") from error
     if _identity(str(path))[0] in _refused:

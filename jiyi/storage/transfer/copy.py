@@ -187,8 +187,7 @@ class _Copy:
 
     def _copy_vectors(self, scope: Scope, name: str) -> None:
         for kind in SEARCHABLE:
-            query = Query(scope=scope, kinds=(kind,), limit=_BATCH_SIZE)
-            for page in all_pages(self._target.store, query):
+            for page in all_pages(self._target.store, Query(scope=scope, kinds=(kind,), limit=_BATCH_SIZE)):
                 rows = _vector_rows(self._source, scope, page)
                 self.counts["vectors"] += self._target.vectors.add(rows, name=name)
                 self._report("vectors", len(page.records))
@@ -244,8 +243,7 @@ def read_batches(
     """
     pages: Iterator[Page[Entry]]
     if part == "trash":
-        everything = Query(scope=scope, kinds=FORGETTABLE, limit=_BATCH_SIZE)
-        pages = read_pages(partial(side.trash.walk, everything))
+        pages = read_pages(partial(side.trash.walk, Query(scope=scope, kinds=FORGETTABLE, limit=_BATCH_SIZE)))
     else:
         query = Query(scope=scope, kinds=(part,), limit=_BATCH_SIZE)
         pages = all_pages(side.store, query, words=words and part == "message")
@@ -296,8 +294,7 @@ def put_batch(
 
     def put() -> BatchReceipt:
         new, differing = _compare(target, scope, part, items)
-        write = partial(_put_part, target, scope, part, words)
-        bad = put_valid(target.store, new, write)
+        bad = put_valid(target.store, new, partial(_put_part, target, scope, part, words))
         if part == "message":
             _reserve_places(source, target, scope, cast("Sequence[Message]", items))
         refused = [(key_of(item), "it differs from the one that is there") for item in differing]

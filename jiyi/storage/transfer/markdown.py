@@ -175,8 +175,7 @@ class _Writer:
 
 def _line(text: str) -> str:
     """Return a text in one line with Markdown escaped."""
-    words = first_words(text, _MAX_LINE_CHARS)
-    return "".join(f"\\{c}" if c in "\\`*_[]<>#|" else c for c in words)
+    return "".join(f"\\{c}" if c in "\\`*_[]<>#|" else c for c in first_words(text, _MAX_LINE_CHARS))
 
 
 def _metadata_notes(record: Fact | Knowledge) -> list[str]:

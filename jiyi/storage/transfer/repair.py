@@ -121,9 +121,8 @@ def _readable_rows(db: SqliteConnection, part: str) -> Iterator[list[Row] | None
 
     table = {"s.entry": "summaries", "t.entry": "trash"}.get(number, "documents")
     newest = _read_number(db, f"SELECT max({number[2:]}) FROM {table}")
-    numbered = _read_number(db, "SELECT seq FROM sqlite_sequence WHERE name = 'documents'")
     # A damaged page may hold any number.
-    assumed = numbered or _ASSUMED
+    assumed = _read_number(db, "SELECT seq FROM sqlite_sequence WHERE name = 'documents'") or _ASSUMED
     last = newest if newest is not None and newest <= 2 * assumed else assumed
     yield from _read_range(ask, number[2:], 1, last)
 
