@@ -15,6 +15,7 @@ from jiyi.integrations.recalling import Owner, hash_text, read_conversation
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.records import Message, as_mapping, labels_in, path_of
+from jiyi.storage import batched
 
 _Entry = dict[str, Any]
 _Key = Mapping[str, Any]
@@ -22,7 +23,6 @@ _Key = Mapping[str, Any]
 _ID_PREFIX = "claude:"  # of the session ids of transcripts
 _SUMMARY_FIELD = "summary"  # the field of a batch's last message with the SDK's summary up to there
 _EMPTY_MESSAGE = {"role": "assistant", "content": ""}
-_MAX_IDS_PER_QUERY = 1_000
 
 
 def conversation_of(key: _Key) -> str:
@@ -108,9 +108,8 @@ class JiyiSessionStore:
         self.memory.parts.run_in_transaction(append, self.user_id)
 
     def _find_stored(self, conversation: str, ids: Sequence[str]) -> set[str]:
-        pages = [ids[start : start + _MAX_IDS_PER_QUERY] for start in range(0, len(ids), _MAX_IDS_PER_QUERY)]
         read = partial(self.memory.session_messages, conversation, user_id=self.user_id)
-        return {message.id for page in pages for message in read(filters={"id": page})}
+        return {message.id for some in batched(ids) for message in read(filters={"id": some})}
 
     def _fold_summary(self, key: _Key, conversation: str, entries: list[_Entry]) -> dict[str, Any]:
         with require_framework("the Claude Agent SDK", "claude-agent-sdk"):

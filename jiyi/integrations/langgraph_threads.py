@@ -18,6 +18,7 @@ from jiyi.integrations.common import RecentEntries, read_all
 from jiyi.integrations.langgraph_values import Packer, Read, Row, RowCache, collect_refs, find_refs, unpack
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
+from jiyi.storage import batched
 
 _ROOT = "langgraph"
 _PAGE_SIZE = 1_000
@@ -214,8 +215,8 @@ class Threads:
 
     def _write(self, place: Place, puts: Sequence[Row]) -> list[Item]:
         items: list[Item] = []
-        for at in range(0, len(puts), _MAX_ITEMS_PER_WRITE):  # what needs the others comes last
-            items += self._memory.put_items(puts[at : at + _MAX_ITEMS_PER_WRITE], user_id=place.user)
+        for batch in batched(puts, _MAX_ITEMS_PER_WRITE):  # what needs the others comes last
+            items += self._memory.put_items(batch, user_id=place.user)
         return items
 
     def _list_items(self, namespace: _Labels, user: str | None) -> Iterator[Item]:

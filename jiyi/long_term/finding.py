@@ -2,31 +2,23 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.errors import NotFound
 from jiyi.records import FORGETTABLE, Hit, Kind, Message, Query, Scope, Searchable, Task
-from jiyi.storage import Key, Snapshot, Store, VectorIndex
+from jiyi.storage import Key, Snapshot, Store, VectorIndex, batched
 from jiyi.storage.search.user_terms import UserTerms
 
 _BATCH = 1_000  # records read at once
-
-_T = TypeVar("_T")
-
-
-def batched(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """Yield a sequence in batches of at most 1,000."""
-    for start in range(0, len(items), _BATCH):
-        yield items[start : start + _BATCH]
 
 
 def find_by_ids(store: Store, scope: Scope, kind: Kind, ids: Iterable[str], **narrowed: Any) -> Iterator[Any]:
     """Yield the records of one kind and these ids in a scope; ``narrowed`` are other parts of the query."""
     query = Query(scope=scope, kinds=(kind,), limit=_BATCH, **narrowed)
-    for batch in batched(tuple(dict.fromkeys(ids))):
+    for batch in batched(tuple(dict.fromkeys(ids)), _BATCH):
         yield from store.find(replace(query, ids=tuple(batch)))
 
 

@@ -8,6 +8,7 @@ from jiyi.errors import LLMError, RerankError, SettingsError
 from jiyi.llm import LLM, ask_each
 from jiyi.prompts import quote
 from jiyi.rerank.reranker import check_query
+from jiyi.storage import batched
 from jiyi.text import counter_for
 from jiyi.text.analyse import language as language_of
 
@@ -52,8 +53,7 @@ class LLMReranker:
         language = language_of(question) if self.language == "auto" else self.language
         asked, *shown = (self._counter.truncate(t.strip(), self.passage_tokens) for t in (question, *items))
         scores: list[float] = []
-        for start in range(0, len(shown), self.batch_size):
-            batch = shown[start : start + self.batch_size]
+        for batch in batched(shown, self.batch_size):
             try:
                 answers = ask_each(self.llm, "rerank", batch, _SCORE, language=language, query=quote(asked))
             except LLMError as error:

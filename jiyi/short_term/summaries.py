@@ -12,6 +12,7 @@ from jiyi.records import MAX_LIMIT, Block, Message, Query, ReportStep, Scope, Su
 from jiyi.short_term.policy import Candidates
 from jiyi.short_term.sessions import read_messages
 from jiyi.short_term.summary import RunningSummary, Summarized, Summarizer
+from jiyi.storage import batched
 from jiyi.storage.store import Store
 from jiyi.text import TokenCounter
 
@@ -94,9 +95,8 @@ class Summaries:
 
     def _check_covered_messages(self, new: Summary) -> None:
         user = Scope(user_id=new.scope.user_id, session_id=new.scope.session_id)
-        for start in range(0, len(new.covers), MAX_LIMIT):
-            ids = new.covers[start : start + MAX_LIMIT]
-            if self.store.count(Query(scope=user, kinds=("message",), ids=ids))["message"] < len(ids):
+        for ids in batched(new.covers, MAX_LIMIT):
+            if self.store.count(Query(scope=user, kinds=("message",), ids=tuple(ids)))["message"] < len(ids):
                 raise NotFound(_CHANGED_MESSAGE.format("a message it covers"))
 
 
@@ -336,9 +336,8 @@ class SummaryUpdater:
                 break
         step = None
         if count and summary:
-            note = f"{summary.method}; version {summary.version} of the summary"
-            totals = {"items": count, "tokens_before": before, "tokens": summary.tokens}
-            step = ReportStep(what="summarised", note=note, **totals)
+            note, tokens = f"{summary.method}; version {summary.version} of the summary", summary.tokens
+            step = ReportStep(what="summarised", items=count, tokens_before=before, tokens=tokens, note=note)
         unique = tuple(dict.fromkeys(notes))
         return SummaryState(summary=unsaved or summary, step=step, notes=unique, error=failed or folded.error)
 

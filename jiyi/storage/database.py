@@ -1,6 +1,6 @@
 """The interface of a database for the store's logic: connections that run named statements of a dialect."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial, wraps
@@ -15,7 +15,8 @@ from jiyi.telling import plural
 from jiyi.text.lexicon import read_toml
 
 __all__ = [
-    "Answer", "Call", "Connection", "Database", "Dialect", "Translations", "Values", "grouped", "retried",
+    "Answer", "Call", "Connection", "Database", "Dialect", "Translations", "Values", "batched", "grouped",
+    "retried",
 ]  # fmt: skip
 
 _K = TypeVar("_K")
@@ -215,6 +216,12 @@ def grouped(pairs: Iterable[tuple[_K, _T]]) -> dict[_K, list[_T]]:
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
     return groups
+
+
+def batched(items: Sequence[_T], size: int = 1_000) -> Iterator[Sequence[_T]]:
+    """Yield a sequence in batches of at most ``size``."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 def retried(*, repeatable: bool = True, removes: bool = False) -> Callable[[_F], _F]:

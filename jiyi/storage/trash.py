@@ -9,7 +9,7 @@ from datetime import datetime
 from jiyi.clock import to_micros
 from jiyi.errors import BadQuery, DatabaseDamaged, StorageError
 from jiyi.records import FORGETTABLE, Kind, Query, Record, Scope
-from jiyi.storage.database import Connection, Database, Dialect, grouped, retried
+from jiyi.storage.database import Connection, Database, Dialect, batched, grouped, retried
 from jiyi.storage.relational.conditions import Where
 from jiyi.storage.relational.find import Page, find_by_keys
 from jiyi.storage.relational.write import prepare, put_records, remove
@@ -19,7 +19,6 @@ from jiyi.storage.vectors import VectorIndex
 
 __all__ = ["Discarded", "Trash", "decode_entries", "key_of"]
 
-_BATCH_SIZE = 1_000  # records read at once
 _FAR_FUTURE = 2**62  # microseconds
 _OVERWRITE_PENDING = "bytes_to_overwrite"  # a name in the table meta
 
@@ -222,9 +221,8 @@ def _by_kind(keys: Sequence[Key]) -> dict[Kind, list[str]]:
     return {kind: found[kind] for kind in FORGETTABLE if kind in found}
 
 
-def _batches(keys: Sequence[Key]) -> Iterator[tuple[Kind, list[str]]]:
-    for kind, ids in _by_kind(keys).items():
-        yield from ((kind, ids[start : start + _BATCH_SIZE]) for start in range(0, len(ids), _BATCH_SIZE))
+def _batches(keys: Sequence[Key]) -> Iterator[tuple[Kind, Sequence[str]]]:
+    return ((kind, batch) for kind, ids in _by_kind(keys).items() for batch in batched(ids))
 
 
 def decode_entries(db: Connection, rows: Iterable[Row]) -> Iterator[tuple[Discarded, Row]]:

@@ -11,7 +11,7 @@ from jiyi.errors import Closed, ScopeMissing
 from jiyi.forks import leave_at_fork
 from jiyi.long_term import LongTermMemory, Worker
 from jiyi.monitor import ContextMonitor
-from jiyi.records import Kind, Listing, Query, Scope
+from jiyi.records import Kind, Listing, Query, Scope, TaskStatus
 from jiyi.settings import Settings
 from jiyi.short_term import ShortTermMemory, SummaryUpdater
 from jiyi.skills import SkillShelf
@@ -136,9 +136,16 @@ class Verbs:
         return Scope(user_id=user, agent_id=agent, session_id=session_id)
 
     def _list_page(
-        self, kind: Kind, scope: Scope, limit: int, after: str | None, filters: Filters = None, **more: Any
+        self,
+        kind: Kind,
+        scope: Scope,
+        limit: int,
+        after: str | None,
+        filters: Filters = None,
+        *,
+        status: TaskStatus | None = None,
     ) -> Listing[Any]:
-        query = Query(scope=scope, kinds=(kind,), newest_first=True, limit=limit, **more)
+        query = Query(scope=scope, kinds=(kind,), newest_first=True, limit=limit, status=status)
         return list_page(self._store, query.with_filters(filters), after)
 
     def _indexed(self, result: _T) -> _T:

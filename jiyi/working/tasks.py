@@ -156,8 +156,13 @@ class WorkingMemory:
         def update() -> Task:
             task = self._get_in_progress(scope, task_id)
             notes = {**task.context, **(context or {})}
-            changes = _without_none({"request": goal, "summary": summary, "updated_at": at or self.clock()})
-            changed = replace(task, context=_without_none(notes), **changes)
+            changed = replace(
+                task,
+                request=goal or task.request,
+                summary=summary or task.summary,
+                context={name: note for name, note in notes.items() if note is not None},
+                updated_at=at or self.clock(),
+            )
             self.store.put([changed])
             return changed
 
@@ -218,7 +223,8 @@ class WorkingMemory:
             step = cast("Step", self._find(scope, "step", step_id, "add one with add_step()"))
             task = self._get_in_progress(scope, step.task_id)
             now = at or self.clock()
-            step = replace(step, **_without_none({"description": description, "result": result}))
+            result_now = step.result if result is None else result
+            step = replace(step, description=description or step.description, result=result_now)
             step = step if status is None else _set_status(step, status, now)
             self.store.put([step, replace(task, updated_at=now)])
             return step
@@ -281,10 +287,6 @@ def _set_status(step: Step, status: StepStatus, now: datetime) -> Step:
     check_choice("status", status, get_args(StepStatus))
     started = step.started_at or (None if status == "pending" else now)
     return replace(step, status=status, started_at=started, completed_at=now if status in _ENDED else None)
-
-
-def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _check_text(**texts: object) -> None:

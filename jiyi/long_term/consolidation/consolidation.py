@@ -15,7 +15,7 @@ from jiyi.long_term.consolidation.lesson import Brief, Lesson, extract_lesson, g
 from jiyi.long_term.finding import find_by_ids
 from jiyi.prompts import Language
 from jiyi.records import Episode, Knowledge, Query, Scope, stable_id
-from jiyi.storage import Amendment, Store, VectorIndex
+from jiyi.storage import Amendment, Store, VectorIndex, batched
 from jiyi.storage.store import all_records
 
 __all__ = ["ConsolidatedGroup", "Consolidation", "ConsolidationMethod", "ConsolidationReceipt", "Progress"]
@@ -345,7 +345,7 @@ class _Run:
 def _get_briefs(store: Store, scope: Scope, ids: Sequence[str]) -> list[Brief]:
     """Return the briefs of the last `MAX_READ` of these episodes that still exist."""
     newest, user = ids[-MAX_READ:], Scope(user_id=scope.user_id)
-    batches = (newest[start : start + _READ_BATCH] for start in range(0, len(newest), _READ_BATCH))
+    batches = batched(newest, _READ_BATCH)
     return [Brief.of(episode) for ids in batches for episode in find_by_ids(store, user, "episode", ids)]
 
 

@@ -16,7 +16,7 @@ from jiyi.long_term.forget_gate import rules
 from jiyi.long_term.forget_gate.rules import ForgetRule, KindRule, Rule
 from jiyi.records import FORGETTABLE, Episode, Kind, Message, Query, Record, Scope, Searchable, Session
 from jiyi.settings import Settings
-from jiyi.storage import Amendment, Key, Store, Trash, key_of
+from jiyi.storage import Amendment, Key, Store, Trash, batched, key_of
 from jiyi.storage.store import all_pages
 
 __all__ = ["SHOWN", "ForgetGate", "GateItem", "GateReceipt", "gate_of", "with_tasks"]
@@ -307,10 +307,10 @@ class _GateRun:
 
     def _discard_excess(self, excess: Sequence[_RankedEpisode]) -> None:
         """Discard these least important episodes, as long as there are more than the limit."""
-        most, batch = self.gate.rule.max_episodes, self.gate.batch
+        most = self.gate.rule.max_episodes
         reason = f"more than {most:,} episodes"
-        for start in range(0, len(excess), batch):
-            importance = {id_: value for value, _, id_ in excess[start : start + batch]}
+        for batch in batched(excess, self.gate.batch):
+            importance = {id_: value for value, _, id_ in batch}
 
             def judge(episodes: Sequence[Episode], importance: Mapping[str, float] = importance) -> _Reasons:
                 count = len(importance)

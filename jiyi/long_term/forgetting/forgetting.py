@@ -8,14 +8,14 @@ from itertools import islice
 from typing import cast
 
 from jiyi.errors import BadQuery, NotFound
-from jiyi.long_term.finding import batched, find_by_ids
+from jiyi.long_term.finding import find_by_ids
 from jiyi.long_term.forgetting import plan as plans
 from jiyi.long_term.forgetting.plan import ForgetReceipt, Learn, Plan, RestoreReceipt, Rewrite
 from jiyi.long_term.forgetting.provenance import Forgettable, RecordReader
 from jiyi.long_term.forgetting.restore import Restorer
 from jiyi.long_term.forgetting.select import find_by_query, find_in_trash, scan_scope
 from jiyi.records import FORGETTABLE, SEARCHABLE, Kind, Query, Scope
-from jiyi.storage import Amendment, DamagedRecord, Discarded, Key, Store, Trash, key_of
+from jiyi.storage import Amendment, DamagedRecord, Discarded, Key, Store, Trash, batched, key_of
 
 __all__ = ["Forgetting"]
 

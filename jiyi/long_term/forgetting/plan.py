@@ -6,13 +6,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, cast
 
-from jiyi.long_term.finding import batched
 from jiyi.long_term.forgetting import provenance
 from jiyi.long_term.forgetting.provenance import Forgettable, RecordReader, earlier_versions, relink_facts
 from jiyi.long_term.forgetting.select import RequiredWords
 from jiyi.records import Episode, Kind, Knowledge, Message, Query, Record, Scope, Summary, Task, stable_id
 from jiyi.records.fact import Fact
-from jiyi.storage import Amendment, Key, key_of, kind_of
+from jiyi.storage import Amendment, Key, batched, key_of, kind_of
 from jiyi.text import first_words
 
 __all__ = [

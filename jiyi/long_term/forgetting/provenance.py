@@ -10,11 +10,11 @@ from typing import Any, TypeVar, cast
 from jiyi.long_term.facts.lookup import find_facts, user_scope
 from jiyi.long_term.facts.slots import ALIAS, Names, is_alias, slot_of, terms_of
 from jiyi.long_term.facts.timeline import relink
-from jiyi.long_term.finding import batched, find_by_ids
+from jiyi.long_term.finding import find_by_ids
 from jiyi.records import FORGETTABLE, Episode, Fact, Kind, Knowledge, Message, Query, Record, Searchable, Task
 from jiyi.records.atoms import atoms
 from jiyi.records.session import Scope, Summary
-from jiyi.storage import Discarded, Key, Store, Trash, grouped, key_of, kind_of
+from jiyi.storage import Discarded, Key, Store, Trash, batched, grouped, key_of, kind_of
 from jiyi.storage.store import all_records, read_pages
 
 Forgettable = Searchable | Task | Summary

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 from jiyi.long_term.facts.lookup import find_facts, user_scope
 from jiyi.long_term.facts.slots import value_of
-from jiyi.long_term.finding import batched, find_by_ids
+from jiyi.long_term.finding import find_by_ids
 from jiyi.long_term.forgetting import plan, provenance
 from jiyi.long_term.forgetting.plan import Forgotten, Learn, RestoreReceipt, Rewrite
 from jiyi.long_term.forgetting.provenance import DERIVED, RecordReader, earlier_versions, relink_facts
 from jiyi.records import Episode, Fact, Knowledge, Message, Query
-from jiyi.storage import Amendment, Discarded, Key, key_of
+from jiyi.storage import Amendment, Discarded, Key, batched, key_of
 
 _RESTORED = "brought back"
 _EXISTS = "there again under the same id"

@@ -12,7 +12,7 @@ from jiyi.clock import Clock, utc_now
 from jiyi.errors import Closed, JiyiError, StorageError
 from jiyi.long_term.worker import Worker
 from jiyi.records import FIELDS, Episode, Fact, Hit, Knowledge, Scope
-from jiyi.storage import Key, Store
+from jiyi.storage import Key, Store, batched
 from jiyi.time_limit import OutOfTime, run_within
 
 __all__ = ["Accesses"]
@@ -72,10 +72,10 @@ class Accesses(Worker):
             try:
                 for user_id in dict.fromkeys(user_id for user_id, _ in pending):
                     of_user = [record_key for record_key in pending if record_key[0] == user_id]
-                    for start in range(0, len(of_user), _MAX_BATCH):
-                        batch = {key: pending[key] for key in of_user[start : start + _MAX_BATCH]}
-                        self._store.together(partial(self._write, user_id, batch))
-                        for record_key in batch:
+                    for keys in batched(of_user, _MAX_BATCH):
+                        counts = {key: pending[key] for key in keys}
+                        self._store.together(partial(self._write, user_id, counts))
+                        for record_key in keys:
                             del pending[record_key]
             except BaseException:
                 with self._lock:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from jiyi.errors import StorageError
 from jiyi.records import Kind
 from jiyi.storage.chroma.connection import ChromaConnection, CollectionMissing, translated
+from jiyi.storage.database import batched
 from jiyi.storage.vectors import Vector
 
 # The inner product of vectors of length 1 is their cosine. Chroma's "cosine" would normalize them
@@ -105,8 +106,8 @@ class Collections:
         found: dict[str, NDArray[Any]] = {}
         with self.connection.use(changing=False) as client:
             collection = self._open(client, space)
-            for start in range(0, len(ids), _BATCH_SIZE):
-                answer = collection.get(ids=ids[start : start + _BATCH_SIZE], include=["embeddings"])
+            for batch in batched(ids, _BATCH_SIZE):
+                answer = collection.get(ids=list(batch), include=["embeddings"])
                 vectors = cast("Any", answer["embeddings"])
                 found |= dict(zip(answer["ids"], () if vectors is None else vectors, strict=True))
         return {

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jiyi.storage.chroma.collections import Collections, Item, vector_ids
-from jiyi.storage.database import Connection, Database, grouped
+from jiyi.storage.database import Connection, Database, batched, grouped
 from jiyi.storage.relational.snapshot import read_spaces
 from jiyi.telling import plural
 
@@ -209,8 +209,7 @@ def _read_held(database: Database, user_id: str, space: int) -> Iterator[tuple[s
 def _unknown(database: Database, tokens: Sequence[str]) -> list[str]:
     """Return the tokens that are not noted for any user."""
     unknown: list[str] = []
-    for start in range(0, len(tokens), _COMPARED_ROWS):
-        batch = tokens[start : start + _COMPARED_ROWS]
+    for batch in batched(tokens, _COMPARED_ROWS):
         with database.read() as db:
             known = {row[0] for row in db.rows("chroma_known_tokens", {"tokens": db.dialect.array(batch)})}
         unknown += [token for token in batch if token not in known]

@@ -8,7 +8,8 @@ from itertools import islice
 from typing import TypeVar, cast
 
 from jiyi.errors import InputError
-from jiyi.records import Kind, Message, Query, Scope, Summary
+from jiyi.records import MAX_LIMIT, Kind, Message, Query, Scope, Summary
+from jiyi.storage.database import batched
 from jiyi.storage.search.candidates import Key
 from jiyi.storage.store import Store
 from jiyi.storage.transfer.files import Found, ImportReceipt, Rejected
@@ -17,7 +18,6 @@ from jiyi.storage.trash import key_of
 _T = TypeVar("_T")
 
 _BATCH = 200
-_MAX_IDS = 10_000  # in one query
 
 _Learn = Callable[[Sequence[Message]], object]
 Put = Callable[[Sequence[Found]], object]
@@ -119,9 +119,8 @@ def put_exported(store: Store, batch: Sequence[Found]) -> None:
 def _check_places(store: Store, summary: Summary) -> None:
     """Refuse a summary if messages that it covers come after its last place."""
     session = Scope(user_id=summary.scope.user_id, session_id=summary.scope.session_id)
-    for start in range(0, len(summary.covers), _MAX_IDS):
-        ids = summary.covers[start : start + _MAX_IDS]
-        later = Query(scope=session, kinds=("message",), ids=ids, after_seq=summary.upto_seq, limit=1)
+    for ids in batched(summary.covers, MAX_LIMIT):
+        later = Query(scope=session, kinds=("message",), ids=tuple(ids), after_seq=summary.upto_seq, limit=1)
         if store.find(later):
             raise InputError(
                 f"the messages that summary {summary.id!r} covers went to the end of session "
