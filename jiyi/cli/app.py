@@ -4,7 +4,7 @@ import gc
 import io
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, wraps
 from importlib import import_module
 from importlib.metadata import version
@@ -61,10 +61,15 @@ def declare_options(command: Callable[..., Any], name: str) -> Callable[..., Any
     def run(**given: Any) -> None:
         command(**given)
 
-    keyword_only = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in declared]
-    run.__signature__ = Signature(keyword_only)  # type: ignore[attr-defined]
+    set_parameters(run, declared)
     run.__annotations__ = {each.name: each.annotation for each in declared}
     return run
+
+
+def set_parameters(command: Callable[..., Any], parameters: Iterable[Parameter]) -> None:
+    """Set the parameters that Typer reads from a command, as keywords."""
+    keyword_only = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in parameters]
+    command.__signature__ = Signature(keyword_only)  # type: ignore[attr-defined]
 
 
 def _declare(parameter: Parameter, kind: Callable[..., Any], text: str | dict[str, Any]) -> Parameter:

@@ -1,16 +1,17 @@
 """Shared parts of the commands: options, opening a memory, output as JSON, and errors as one line."""
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from jiyi.cli.app import set_parameters
 from jiyi.cli.terminal import fail, note, plural, print_json
 from jiyi.client.memory import RemoteMemory
 from jiyi.databases import database_exists, list_users
@@ -111,7 +112,7 @@ def json_command(command: Callable[..., Output]) -> Callable[..., None]:
 
     parameters = dict(signature(command).parameters)
     as_json = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=bool)
-    _set_signature(run, [*(one for name, one in parameters.items() if name != "as_json"), as_json])
+    set_parameters(run, [*(one for name, one in parameters.items() if name != "as_json"), as_json])
     return run
 
 
@@ -126,13 +127,8 @@ def memory_command(command: Callable[..., Output]) -> Callable[..., None]:
             return command(memory, **options)
 
     _, *options = signature(command).parameters.values()
-    _set_signature(run, [*signature(shared).parameters.values(), *options])
+    set_parameters(run, [*signature(shared).parameters.values(), *options])
     return json_command(run)
-
-
-def _set_signature(command: Callable[..., Any], parameters: Sequence[Parameter]) -> None:
-    keyword_only = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in parameters]
-    command.__signature__ = Signature(keyword_only)  # type: ignore[attr-defined]
 
 
 def require_database(db: Place) -> None:

@@ -19,7 +19,7 @@ from jiyi.cli.terminal import echo, format_time, note, plural, print_json, safe,
 from jiyi.cli.windows import STYLES, message_panel
 from jiyi.manager import MemoryManager
 from jiyi.monitor import Step, find_drift
-from jiyi.monitor.figures import RecentValues
+from jiyi.monitor.figures import RESERVE_FACTOR, RecentValues
 from jiyi.records import Episode, Fact, FactStatus, Knowledge, Message, Record, Session, Task, TaskStatus
 
 _ALL_STATUSES: tuple[FactStatus, ...] = get_args(FactStatus)
@@ -179,7 +179,6 @@ def _recall_count(times: int) -> str:
     return "recalled " + plural(times, "time") if times else ""
 
 
-_RESERVE_FACTOR = 1.5  # tokens to reserve for a reply, as a multiple of the mean
 _MAX_MESSAGES = 10_000  # read of a session
 _MAX_REQUEST_CHARS = 200
 _HINT = (
@@ -225,7 +224,7 @@ def _reply_figures(memory: MemoryManager, max_sessions: int) -> dict[str, Any]:
     tokens = {name: int(getattr(spread, name)) for name in ("p50", "p95", "largest")}
     output_tokens = {"mean": round(spread.mean, 1), **tokens}
     counts = {"sessions": len(newest), "replies": spread.count, "output_tokens": output_tokens}
-    return counts | {"output_reserve": ceil(_RESERVE_FACTOR * spread.mean)}
+    return counts | {"output_reserve": ceil(RESERVE_FACTOR * spread.mean)}
 
 
 def _drifting_runs(task: Task) -> Iterator[dict[str, str]]:
@@ -234,8 +233,8 @@ def _drifting_runs(task: Task) -> Iterator[dict[str, str]]:
     if task.status != "in_progress" or not finished:
         return
     texts = (f"{step.tool_name or ''} {step.description}".strip() for step in finished)
-    passed = (step.status == "completed" for step in finished)
-    drift = find_drift(task.request, [Step(text=text, ok=ok) for text, ok in zip(texts, passed, strict=True)])
+    steps = [Step(text=t, ok=s.status == "completed") for t, s in zip(texts, finished, strict=True)]
+    drift = find_drift(task.request, steps)
     if drift.drifting:
         yield {"task": task.id, "request": shorten(task.request, _MAX_REQUEST_CHARS), "why": drift.why}
 

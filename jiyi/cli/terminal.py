@@ -19,6 +19,7 @@ from rich.text import Text
 
 from jiyi.records import Kind
 from jiyi.telling import plural, safe, safe_json
+from jiyi.text import first_words
 
 __all__ = [
     "ProgressBars", "count_kinds", "echo", "fail", "format_time", "note", "plural", "print_json", "safe",
@@ -69,8 +70,7 @@ def print_json(value: Any) -> None:
 
 def shorten(text: str, length: int) -> str:
     """Return a text on one line of at most ``length`` characters, safe to print."""
-    flat = " ".join(safe(text[: 4 * length]).split())
-    return flat if len(flat) <= length else flat[: length - 1] + "…"
+    return first_words(safe(text[: 4 * length]), length)
 
 
 def format_time(moment: datetime | None, zone: tzinfo, more: str = "") -> str:

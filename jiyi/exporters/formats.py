@@ -65,17 +65,13 @@ def export_for(
 def _iter_records(
     memory: MemoryManager, user_id: str | None, counts: "Counter[str]", progress: Callable[[int], object]
 ) -> Iterator[_KnownRecord]:
-
-    def pages(list_page: Callable[..., Any]) -> Iterator[Any]:
-        return read_pages(lambda after: list_page(limit=_PAGE_SIZE, after=after, user_id=user_id))
-
-    list_functions: Mapping[str, Callable[..., Any]] = {
+    verbs: Mapping[str, Callable[..., Any]] = {
         "fact": partial(memory.facts, status=_VALID_STATUSES),
         "knowledge": memory.knowledge,
         "item": memory.items,
     }
-    for kind, list_page in list_functions.items():
-        for page in pages(list_page):
+    for kind, verb in verbs.items():
+        for page in read_pages(partial(verb, limit=_PAGE_SIZE, user_id=user_id)):
             counts[kind] += len(page)
             progress(sum(counts.values()))
             yield from page

@@ -57,7 +57,7 @@ def _note(where: str, memory: Mapping[str, Any], make: RecordMaker) -> Entry:
 
 
 _URL_SCHEMES = {"mem0://": "https://", "mem0+https://": "https://", "mem0+http://": "http://"}
-_OWNER_FIELDS = ("user_id", "agent_id", "app_id", "run_id")
+OWNER_FIELDS = ("user_id", "agent_id", "app_id", "run_id")
 _PAGE_SIZE = 100  # memories
 _FIRST_LIMIT = 1_000  # memories, of a client without pages
 _PAGE_BYTES = 64 << 20  # of one page
@@ -136,7 +136,7 @@ def _each_owner(fetch: _FetchPage, owner: Mapping[str, Any]) -> Iterator[Any]:
     For mem0 a missing owner field in a filter means that a memory must not have it, and "*" means any: so
     each combination is fetched, unless the first answers show that this API has no such rule.
     """
-    others = [name for name in _OWNER_FIELDS if name not in owner]
+    others = [name for name in OWNER_FIELDS if name not in owner]
     for size in range(len(others) + 1):
         for wildcards in combinations(others, size):
             fields = {**owner, **dict.fromkeys(wildcards, "*")}
@@ -165,10 +165,12 @@ def _endpoint(address: str) -> tuple[Endpoint, dict[str, str]]:
     scheme = next(scheme for scheme in _URL_SCHEMES if address.startswith(scheme))
     url, _, query = address.partition("?")
     owner = dict(parse_qsl(query, keep_blank_values=True))
-    valid_owner = all(name in _OWNER_FIELDS and value for name, value in owner.items())
+    valid_owner = all(name in OWNER_FIELDS and value for name, value in owner.items())
     if "@" in urlsplit(url).netloc or "#" in address or not valid_owner:
-        end = "with at most ?user_id=, agent_id=, app_id= or run_id= after it; the key goes into MEM0_API_KEY"
-        raise SettingsError(f"an address of mem0 is mem0://HOST or mem0+http://HOST:PORT/PATH, {end}")
+        raise SettingsError(
+            "an address of mem0 is mem0://HOST or mem0+http://HOST:PORT/PATH, with at most ?user_id=, "
+            "agent_id=, app_id= or run_id= after it; the key goes into MEM0_API_KEY"
+        )
     base = _URL_SCHEMES[scheme] + url.removeprefix(scheme).rstrip("/")
     return Endpoint(base_url=base, api_key=os.environ.get("MEM0_API_KEY", "")), owner
 

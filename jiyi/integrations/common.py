@@ -5,7 +5,7 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
@@ -53,7 +53,7 @@ def get_by_path(value: Any, path: str) -> Any:
 
 def read_all(verb: Callable[..., Listing[_T]], *args: Any, **kwargs: Any) -> Iterator[_T]:
     """Yield all entries of a list that a verb of the memory returns page by page."""
-    return chain.from_iterable(read_pages(lambda after: verb(*args, after=after, **kwargs)))
+    return chain.from_iterable(read_pages(partial(verb, *args, **kwargs)))
 
 
 def find_sessions(memory: MemoryManager, prefix: str, user_id: str | None) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from functools import partial
 from hashlib import sha256
 from json import loads
 from typing import Any
@@ -131,9 +132,9 @@ def _read_newest(owner: Owner) -> list[Message]:
 
 def read_conversation(owner: Owner) -> list[Message]:
     """Return all messages of a conversation, oldest first."""
-    memory, session, user = owner.memory, owner.session_id, owner.user_id
-    pages = read_pages(lambda after: memory.session_messages(session, _PAGE_SIZE, after=after, user_id=user))
-    return [message for page in reversed(list(pages)) for message in page]
+    verb = owner.memory.session_messages
+    pages = list(read_pages(partial(verb, owner.session_id, _PAGE_SIZE, user_id=owner.user_id)))
+    return [message for page in reversed(pages) for message in page]
 
 
 def _keys_of(messages: Sequence[Message]) -> list[tuple[Any, ...]]:

@@ -6,15 +6,8 @@ import time
 from collections.abc import Callable
 from itertools import chain
 
+from jiyi import errors
 from jiyi.embeddings import Embedder, split_parts
-from jiyi.errors import (
-    Closed,
-    EmbedderMismatch,
-    EmbeddingError,
-    EndpointUnreachable,
-    ModelMissing,
-    TextRefused,
-)
 from jiyi.long_term.worker import Worker
 from jiyi.storage import PendingText, VectorIndex, VectorRow
 
@@ -32,7 +25,7 @@ _log = logging.getLogger("jiyi")
 
 
 _Refused = tuple[PendingText, Exception]
-_NOT_ABOUT_THE_TEXT = (EndpointUnreachable, EmbedderMismatch, ModelMissing)
+_NOT_ABOUT_THE_TEXT = (errors.EndpointUnreachable, errors.EmbedderMismatch, errors.ModelMissing)
 
 
 class Indexer(Worker):
@@ -53,8 +46,8 @@ class Indexer(Worker):
         super().__init__(
             "indexer",
             poll_seconds=_POLL_SECONDS,
-            wrap_error=lambda error: EmbeddingError(f"the embedder failed: {error!r}"),
-            fatal_errors=(Closed, EmbedderMismatch),
+            wrap_error=lambda error: errors.EmbeddingError(f"the embedder failed: {error!r}"),
+            fatal_errors=(errors.Closed, errors.EmbedderMismatch),
         )
 
     def flush(self, progress: Callable[[int], None] | None = None) -> int:
@@ -64,7 +57,7 @@ class Indexer(Worker):
         """
         try:
             return self._embed_pending(progress)
-        except ModelMissing as error:
+        except errors.ModelMissing as error:
             self._record_error(error, "records are found by their words only")
             return 0
 
@@ -138,7 +131,7 @@ class Indexer(Worker):
                     self._vectors.claim(self._embedder.name, self._embedder.dims)
                 self._vectors.add(rows, name=self._embedder.name)
             for item, error in refused:
-                why = error.status if isinstance(error, TextRefused) else NO_STATUS
+                why = error.status if isinstance(error, errors.TextRefused) else NO_STATUS
                 self._vectors.set_aside(item.key, why)
                 _log.warning("a text is found by its words only until it is embedded by reembed: %s", error)
             self.last_error = None
@@ -151,7 +144,7 @@ class Indexer(Worker):
         except _NOT_ABOUT_THE_TEXT:
             raise
         except Exception as error:
-            if not isinstance(error, TextRefused):
+            if not isinstance(error, errors.TextRefused):
                 self._raise_if_embedder_fails(error)
         rows, refused = list[VectorRow](), list[_Refused]()
         for item in batch:
@@ -161,7 +154,7 @@ class Indexer(Worker):
                 raise
             except Exception as error:
                 refused.append((item, error))
-        if any(not isinstance(error, TextRefused) for _, error in refused):
+        if any(not isinstance(error, errors.TextRefused) for _, error in refused):
             self._raise_if_embedder_fails(refused[0][1])
         return rows, refused
 

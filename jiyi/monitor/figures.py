@@ -14,8 +14,8 @@ from jiyi.records import SECTIONS, Section
 from jiyi.text.lexicon import read_toml
 
 __all__ = [
-    "Alert", "Gauges", "Level", "Limits", "RecentValues", "Series", "SessionKey", "Spread", "Thresholds",
-    "Usage", "find_alerts",
+    "RESERVE_FACTOR", "Alert", "Gauges", "Level", "Limits", "RecentValues", "Series", "SessionKey", "Spread",
+    "Thresholds", "Usage", "find_alerts",
 ]  # fmt: skip
 
 
@@ -67,7 +67,7 @@ Level = Literal["warning", "critical"]
 """The severity of an alert."""
 
 _LOWER_IS_WORSE = ("hit_rate",)  # figures with a lower limit
-_RESERVE_FACTOR = 1.5  # tokens to keep free for a reply, as a multiple of the mean
+RESERVE_FACTOR = 1.5  # tokens to keep free for a reply, as a multiple of the mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ class Gauges:
     @property
     def output_reserve(self) -> int:
         """Tokens to keep free for a reply: 1.5 times the mean reply, rounded up; 0 without replies."""
-        return ceil(_RESERVE_FACTOR * self.output_tokens.mean)
+        return ceil(RESERVE_FACTOR * self.output_tokens.mean)
 
     @property
     def summary_rate(self) -> float:

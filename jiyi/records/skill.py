@@ -42,8 +42,9 @@ class Skill:
         if len(name) > MAX_SKILL_NAME:
             raise InputError(f"the name has {len(name)} characters; {MAX_SKILL_NAME} are the most")
         if name != name.lower() or not all(part.isalnum() for part in parts):
-            advice = "must be lower-case letters and digits with single hyphens between"
-            raise InputError(f"the name {name!r} {advice}")
+            raise InputError(
+                f"the name {name!r} must be lower-case letters and digits with single hyphens between"
+            )
         if not description.strip():
             advice = 'write "description: what it does and when to use it"'
             raise InputError(f"the description is missing; {advice}")

@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote
 from jiyi.clock import utc_now
 from jiyi.errors import BadMessage, BadQuery, NotFound
 from jiyi.exporters import record_text, to_mem0_memory
+from jiyi.importers.mem0_client import OWNER_FIELDS
 from jiyi.long_term import Learned
 from jiyi.records import Fact, FactStatus, Kind, Knowledge, Message
 from jiyi.records.fact import single_valued
@@ -22,7 +23,6 @@ _MemoryDict = dict[str, Any]
 """A memory as mem0's client receives it."""
 
 _SHARED_USER = "shared"  # the user of memories that were added for an agent or a run alone
-_OWNER_FIELDS = ("user_id", "agent_id", "run_id", "app_id")
 _KINDS: Sequence[Kind] = ("fact", "knowledge")
 _ACTIVE_STATUSES: Sequence[FactStatus] = ("active", "unsure")
 _FIELD_NAMES = {"run_id": "session_id", "app_id": "metadata.app_id", "categories": "category"}  # in filters
@@ -54,7 +54,7 @@ class Memories:
             "metadata": {**_check_mapping(given.get("metadata"), "metadata"), **app} or None,
             "valid_from": _read_timestamp(given.get("timestamp")),
             "valid_to": _end_of_day(given.get("expiration_date")),
-            "user_id": self._named_user(owner.get("user_id"), [owner.get(name) for name in _OWNER_FIELDS]),
+            "user_id": self._named_user(owner.get("user_id"), [owner.get(name) for name in OWNER_FIELDS]),
             "agent_id": owner.get("agent_id"),
             "session_id": owner.get("run_id"),
         }
@@ -138,7 +138,7 @@ class Memories:
 
     def clear(self, given: Mapping[str, Any]) -> dict[str, str]:
         """Forget all memories of a user, an agent or a run that match the filters."""
-        owner = {name: given[name] for name in _OWNER_FIELDS if given.get(name)}
+        owner = {name: given[name] for name in OWNER_FIELDS if given.get(name)}
         conditions = _check_mapping(_read_filters(given.get("filters")), "filters")
         selection = self._read_conditions({"filters": {**conditions, **owner}})
         user, everything = selection.pop("user_id"), {} if selection["filters"] else {"everything": True}

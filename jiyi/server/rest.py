@@ -96,10 +96,11 @@ def _serve(route: Route) -> Callable[[Request], Awaitable[Response]]:
         if "user_id" in call.request.model_fields:
             user = arguments["user_id"] = caller.stored_user(arguments.get("user_id"))
             Scope(user_id=user, agent_id=arguments.get("agent_id"), session_id=arguments.get("session_id"))
+        key = request.headers.get("idempotency-key")
+        if route.how == "job":
+            return _start_job(served, caller, route, arguments, key)
         memory = served.memory_of(caller.tenant)
         expected = request.headers.get("if-match") if route.verb in VERSIONED else None
-        if route.how == "job":
-            return _start_job(served, caller, route, arguments, request.headers.get("idempotency-key"))
 
         def act() -> bytes:
             if expected is not None:
@@ -107,7 +108,6 @@ def _serve(route: Route) -> Callable[[Request], Awaitable[Response]]:
             return to_json(getattr(memory, route.verb)(**arguments), call.result)
 
         work = act
-        key = request.headers.get("idempotency-key")
         if key is not None and route.writes and user is not None:
             path, query = request.scope["path"], request.scope["query_string"]
             digest = _fingerprint(route.method.encode(), path.encode(), query, body)

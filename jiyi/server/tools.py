@@ -133,10 +133,13 @@ class ToolsApp:
         self._issuer = issuer_of(served.settings)
         language = served.settings.language
         server = make_server(_Tenants(served), "en" if language == "auto" else language)
-        limits: Any = {"max_request_body_size": int(served.settings.server_body_mb * 1e6)}
-        # The gate checks the hosts.
-        limits["transport_security"] = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-        server.streamable_http_app(stateless_http=True, json_response=True, **limits)
+        server.streamable_http_app(
+            stateless_http=True,
+            json_response=True,
+            max_request_body_size=int(served.settings.server_body_mb * 1e6),
+            # The gate checks the hosts.
+            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        )
         self._manager = server.session_manager
 
     def routes(self) -> list[Route]:
@@ -191,8 +194,10 @@ class _Tenants:
         if user is None and not caller.tenant:
             user = self._served.settings.user_id
         if user is None:
-            ways = "Use a key that is for one user (jiyi keys create --user NAME)"
-            raise ScopeMissing(f"whose memory? {ways}, or send the header X-Jiyi-User")
+            raise ScopeMissing(
+                "whose memory? Use a key that is for one user (jiyi keys create --user NAME), "
+                "or send the header X-Jiyi-User"
+            )
         user, agent = caller.stored_user(user), unquote(request.headers.get(_AGENT_HEADER, "")) or None
         rights = frozenset(right for right in get_args(Right) if right in caller.access)
         public_text = partial(shown_text, tenant=caller.tenant)

@@ -313,12 +313,12 @@ def all_pages(store: Store, query: Query, *, words: bool = False) -> Iterator[Pa
     return read_pages(partial(store.scan, query, words=words))
 
 
-def read_pages(read: Callable[[Any], _P]) -> Iterator[_P]:
-    """Yield all pages; ``read`` gets the ``next`` of the page before, None for the first."""
-    page: Any = read(None)
+def read_pages(read: Callable[..., _P]) -> Iterator[_P]:
+    """Yield all pages; ``read`` gets as ``after`` the ``next`` of the page before, None for the first."""
+    page: Any = read(after=None)
     yield page
     while page.next is not None:
-        page = read(page.next)
+        page = read(after=page.next)
         yield page
 
 

@@ -106,9 +106,10 @@ class AnnIndex:
         if self._db.in_transaction:
             raise WrongState("an index is made outside a transaction; call it after that")
         if self._db.citus:
-            place = f"{self._db.place} is spread over machines by Citus"
-            problem = f"{place}, where vectors are compared one by one"
-            raise WrongState(f"{problem}; the index would never be asked: leave it out")
+            raise WrongState(
+                f"{self._db.place} is spread over machines by Citus, where vectors are compared one by one; "
+                "the index would never be asked: leave it out"
+            )
         with self._db.read() as db:
             spaces = read_spaces(db)
         if spaces.dims is None:

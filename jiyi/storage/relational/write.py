@@ -220,9 +220,10 @@ def _put_summary(db: Connection, summary: Summary, row: Row) -> Summary:
         return summary
     newest, version, upto_seq = db.first("get_summary_head", row) or (None, 0, 0)
     if (summary.previous, summary.version) != (newest, version + 1) or summary.upto_seq < upto_seq:
-        given = f"version {summary.version} of the summary of session {row['session_id']!r}"
-        problem = f"{given} does not go on from version {version}, the newest there is"
-        raise DuplicateId(f"{problem}; read that and fold into it")
+        raise DuplicateId(
+            f"version {summary.version} of the summary of session {row['session_id']!r} does not go on "
+            f"from version {version}, the newest there is; read that and fold into it"
+        )
     return _add_summary(db, summary, row)
 
 
