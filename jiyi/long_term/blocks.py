@@ -239,7 +239,7 @@ def recall_blocks(
     chances = zip(found, relevant(found, query.text), strict=True)
     possible = [(hit, 1.0 if hit.id in before else p) for hit, p in chances if _may_be_shown(hit.record)]
     hits = _drop_repeated_facts([hit for hit, p in possible if p >= floor])
-    weak = {hit.id for hit, p in possible if found.doubtful and p < _MIN_EXPANDED}
+    weak = {hit.id for hit, p in possible if p < _MIN_EXPANDED} if found.doubtful else set()
     expanded = [hit for hit in hits if hit.id not in weak][:_EXPANDED_HITS]
     around = add_surroundings(recall.store, query.scope, expanded, _MAX_DISTANCE, snapshot)
     hits += _find_partners(hits, around, without)

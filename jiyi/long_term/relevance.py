@@ -26,8 +26,8 @@ def relevant(hits: Hits, question: str) -> list[float]:
     a dialogue far below the best hit, a hit must have half of the words or be far more similar.
     """
     wanted = frozenset(query_terms(question))
-    best = max((hit.score for hit in hits), default=0.0)
-    return [_relevance(hit, wanted, best, hits.doubtful, len(hits) >= _MANY_HITS) for hit in hits]
+    best, doubtful = max((hit.score for hit in hits), default=0.0), hits.doubtful
+    return [_relevance(hit, wanted, best, doubtful, len(hits) >= _MANY_HITS) for hit in hits]
 
 
 def _relevance(hit: Hit, wanted: frozenset[str], best: float, doubtful: bool, many: bool) -> float:

@@ -100,7 +100,9 @@ class Secrecy:
     def __call__(self, text: str, *wordings: str) -> str:
         """Return a text with hidden secrets; ``wordings`` as for `secrets`."""
         found, parts, position = secrets(text, *wordings), list[str](), 0
-        terms = query_terms("\n".join([text, *wordings])) if found and self._subjects else ()
+        if not found:
+            return text
+        terms = query_terms("\n".join([text, *wordings])) if self._subjects else ()
         may_show = not self._subjects or not self._subjects.isdisjoint(terms)
         for secret in found:
             if secret.kind not in self._requested or not may_show:

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from jiyi.extraction import RULE_POINTS, rule_meaning
@@ -30,11 +30,17 @@ _MULTI_VALUED: frozenset[FactCategory] = frozenset({"plan", "todo", "rule", "pre
 _FAVOURITE = re.compile(r"\bfav(?:ou?rite|e)?\b|最(?:喜欢|爱|\s)")
 _SPACE = re.compile(r"[\s,，。.!！?？;；:：\"“”「」'‘’`()（）]+")
 _LATIN = re.compile(r"[a-z]{2,}")
+_MAX_CACHED_CHARS = 200  # of a value whose key is cached: facts are compared with every new statement
 _AMOUNT = re.compile(r"([$€£¥]?\d[\d,]{0,30}(?:\.\d{1,30})?)\s*([a-z%％\u4e00-\u9fff]{1,11})")
 
 
 def value_key(value: str) -> str:
     """Return the key of a value; "30 days", "30 d" and "30 天" have the same."""
+    return (_value_key if len(value) <= _MAX_CACHED_CHARS else _value_key.__wrapped__)(value)
+
+
+@lru_cache(maxsize=4096)
+def _value_key(value: str) -> str:
     normalized = unicodedata.normalize("NFKC", value).casefold().strip()
     amount = _AMOUNT.fullmatch(normalized)
     unit = _points().units.get(amount[2]) if amount else None

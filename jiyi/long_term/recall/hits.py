@@ -68,14 +68,16 @@ def _sort_records(scored: list[ScoredRecord], ranked: Ranked, compared: Comparis
         facts = (item.record for item in scored if isinstance(item.record, Fact))
         ended = (fact for fact in facts if fact.status == "superseded")
         successors |= {("fact", fact.id): ("fact", fact.superseded_by or "") for fact in ended}
-    scores = {table.key(item.row): item.score for item in scored} if successors else {}
+    keys = table.keys_of([item.row for item in scored])
+    scores = {key: item.score for key, item in zip(keys, scored, strict=True)}
     moved = []
     for item in scored if successors else ():
         fact = item.record if isinstance(item.record, Fact) else None
         successor = successors.get(_source_key(fact, ("fact", fact.id))) if fact else None
         if successor is not None and successor not in scores:  # it may be returned, but was not fetched
-            rows = (row for row in ranked.rows.tolist() if table.key(row) == successor)
-            scores[successor] = next((float(ranked.scores[row]) for row in rows), item.score)
+            rows = zip(ranked.rows.tolist(), table.keys_of(ranked.rows), strict=True)
+            found = (float(ranked.scores[row]) for row, key in rows if key == successor)
+            scores[successor] = next(found, item.score)
         lowered = item.score if successor is None else scores[successor] - _SCORE_STEP
         why = {"in_force": round(lowered - item.score, 6)} if lowered < item.score else {}
         moved.append(item._replace(score=lowered, why={**why, **item.why}) if why else item)
@@ -126,10 +128,11 @@ def make_hits(
     table, features = ranked.table, ranked.features
     sure = compared.successor_rows(SURE)
     doubted = {table.key(row): table.key(later)[1] for row, later in compared.successor_rows(MAYBE).items()}
-    shares = ranked.why([item.row for item in chosen])
-    for (score, row, record, why), share in zip(chosen, shares, strict=True):
+    rows = [item.row for item in chosen]
+    columns = zip(chosen, table.keys_of(rows), ranked.why(rows), strict=True)
+    for (score, row, record, why), key, share in columns:
         certain = row in sure or "asked_point" in why  # an answer is not doubted for the rest of its message
-        key, replaced_by = table.key(row), table.key(sure[row])[1] if row in sure else None
+        replaced_by = table.key(sure[row])[1] if row in sure else None
         if isinstance(record, Fact):  # as stored, not as estimated
             replaced_by = record.superseded_by if record.status == "superseded" else None
         yield Hit(

@@ -201,7 +201,8 @@ class Recall:
         """Return the best candidates as hits, notes, and the probability that there is no answer."""
         table, compared_rows = ranked.table, rows_to_compare(ranked)
         required = {key for answer in answers for key in answer}
-        also = [row for row in ranked.rows.tolist() if table.key(row) in required] if required else []
+        ranked_keys = zip(ranked.rows.tolist(), table.keys_of(ranked.rows), strict=True) if required else ()
+        also = [row for row, key in ranked_keys if key in required]
         records, text_key_of = self._fetch_records(query, ranked, limits, [*compared_rows, *also], snapshot)
         texts = {row: records[row][1] for row in compared_rows if row in records}
         with np.errstate(invalid="ignore"):  # as in `find_candidates`
@@ -238,7 +239,7 @@ class Recall:
             most = {kind: min(limit + extra * limit, _MAX_CANDIDATES) for kind, limit in limits.items()}
             first = islice(_first_of_kinds(table, ranked_rows, most), total)
             wanted = list(dict.fromkeys([*(ranked_rows[place] for place in first), *rows]))
-            keys = list(map(table.key, wanted))
+            keys = table.keys_of(wanted)
             fetched = self._fetch_searchable(snapshot, keys)
             records = {row: fetched[key] for row, key in zip(wanted, keys, strict=True) if key in fetched}
             found_keys = text_keys(records.values(), query.text)

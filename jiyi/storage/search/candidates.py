@@ -65,7 +65,12 @@ class Candidates:
     @property
     def keys(self) -> tuple[Key, ...]:
         """Kind and id of each row; built at each call."""
-        return tuple(map(self.key, range(len(self))))
+        return tuple(self.keys_of(range(len(self))))
+
+    def keys_of(self, rows: Sequence[int] | NDArray[np.intp]) -> list[Key]:
+        """Return kind and id of these rows."""
+        places = zip(self.kinds[rows].tolist(), self.rows[rows].tolist(), strict=True)
+        return [(SEARCHABLE[kind], self.ids[place]) for kind, place in places]
 
     def key(self, row: int) -> Key:
         """Return kind and id of a row."""
