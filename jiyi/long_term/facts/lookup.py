@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache, partial
 from itertools import product
 from typing import Any, cast
 
@@ -50,6 +51,7 @@ _PROFILE_POINTS = (
     *(name for names in RULE_POINTS.values() for name in names),
 )
 _MAX_PROFILE = 200  # facts of these points, the newest, and as many that are pinned
+_hide_secrets = cache(partial(Secrecy, "", ()))  # by language
 
 
 def user_scope(scope: Scope) -> Scope:
@@ -220,10 +222,13 @@ def profile_of(store: Store, scope: Scope, now: datetime) -> list[Fact]:
     found += find_facts(store, scope, pinned=True, fact_status=pinned, limit=_MAX_PROFILE)
     started = {fact.id: fact for fact in found if start_of(fact) <= now}.values()
     current = [fact for fact in started if not (fact.valid_to and fact.valid_to <= now)]
-    own = [fact for fact in current if fact.category == "profile" and fact.subject == fact.speaker]
-    told = [fact for fact in own if single_valued(fact.predicate)]  # not "(name)", some name
-    shown = [fact for fact in current if fact.pinned or fact.category == "rule" or fact in told]
+    shown = [fact for fact in current if fact.pinned or fact.category == "rule" or _tells_own_profile(fact)]
     return sorted(shown, key=lambda fact: (start_of(fact), fact.created_at, fact.id))
+
+
+def _tells_own_profile(fact: Fact) -> bool:
+    of_speaker = fact.category == "profile" and fact.subject == fact.speaker
+    return of_speaker and single_valued(fact.predicate)  # not "(name)", some name
 
 
 def profile_block(fact: Fact) -> Block:
@@ -234,7 +239,7 @@ def profile_block(fact: Fact) -> Block:
     text = fact.line
     if fact.category in ("rule", "note"):
         text = fact.object if fact.speaker in (None, "user") else f"{fact.speaker}: {fact.object}"
-    shown = Secrecy("", (), language(text))(text, fact.text)
+    shown = _hide_secrets(language(text))(text, fact.text)
     return Block(
         section="profile",
         kind="fact",
