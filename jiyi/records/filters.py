@@ -73,14 +73,12 @@ FIELDS: Mapping[str, Field] = {
     "access_count": Field(float, _DERIVED_KINDS),
     "last_accessed_at": Field(datetime, _DERIVED_KINDS),
     "category": Field(get_args(FactCategory), ("fact",)),
-    "subject": Field(str, ("fact",)),
-    "predicate": Field(str, ("fact",)),
-    "object": Field(str, ("fact",)),
-    "speaker": Field(str, ("fact",)),
+    **dict.fromkeys(("subject", "predicate", "object"), Field(str, ("fact",))),
+    "name": Field(str, ("message",)),
+    "speaker": Field(str, ("fact", "message")),  # of a message its name, or without one its role
     "method": Field(get_args(FactMethod), ("fact",)),
     "status": Field(_STATUSES, ("fact", "task")),
-    "valid_from": Field(datetime, ("fact",)),
-    "valid_to": Field(datetime, ("fact",)),
+    **dict.fromkeys(("valid_from", "valid_to"), Field(datetime, ("fact",))),
     "text": Field(str, ("knowledge", "fact")),  # knowledge's content, the clause a fact was read from
     "topic": Field(str, ("knowledge",)),
     "updated_at": Field(datetime, ("knowledge", "item", "task")),

@@ -43,7 +43,7 @@ ALIKE = [
     (st.sampled_from(["bot", "b"]), "agent_id"),
     (SHARES, "importance confidence"),
     (st.integers(0, 2), "access_count"),
-    (TEXTS, "subject speaker topic text target"),
+    (TEXTS, "name subject speaker topic text target"),
     (st.sampled_from(["attribute", "note"]), "category"),
     (st.sampled_from(["active", "superseded", "completed"]), "status"),
     (MOMENTS, "created_at valid_to"),
@@ -51,9 +51,9 @@ ALIKE = [
 ]
 FIELDS = {name: values for values, names in ALIKE for name in names.split()}
 ORDERED = {"created_at", "valid_to", "importance", "confidence", "access_count", "subject", "speaker"}
-ORDERED |= {"topic"}
+ORDERED |= {"name", "topic"}
 HOLDING = ("contains", "icontains")
-TEXTUAL = {"subject", "speaker", "topic", "text", "category", "role"}
+TEXTUAL = {"name", "subject", "speaker", "topic", "text", "category", "role"}
 COMPARED = {"gt": "gt", "gte": "ge", "lt": "lt", "lte": "le"}
 
 
@@ -104,7 +104,8 @@ def records(draw, user):
             own |= {"confidence": draw(SHARES), "metadata": draw(LABELS)}
         if kind == "message":
             role, labels = draw(FIELDS["role"]), draw(LABELS)
-            one = message("w", role=role, importance=draw(st.none() | SHARES), **same, **own)
+            own |= {"importance": draw(st.none() | SHARES), "name": draw(st.none() | TEXTS)}
+            one = message("w", role=role, **same, **own)
             one = replace(one, extra={"metadata": labels, "subject": "a", "topic": "a"} if labels else {})
         elif kind == "fact":
             own |= {"speaker": draw(st.none() | TEXTS), "status": draw(FACT_STATUS)}
@@ -192,7 +193,7 @@ def value_of(record, name):
     if name == "text" and kind not in ("fact", "knowledge"):
         return False, None
     name = {("task", "created_at"): "started_at", ("knowledge", "text"): "content"}.get((kind, name), name)
-    value = None if (kind, name) == ("message", "speaker") else getattr(holder, name, None)
+    value = getattr(holder, name, None)
     return value is not None, value
 
 

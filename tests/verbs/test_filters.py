@@ -41,6 +41,18 @@ def test_searches_and_forgetting_take_filters(filled):
     assert filled.forget(filters={"metadata.n": {"lt": 2}}, purge=True).erased == 4  # and their facts
 
 
+def test_what_one_person_of_a_group_said_is_found_listed_and_forgotten(memory):
+    for name, said in ("Bob", "My port is 9000"), ("Ana", "My port is 9001"), (None, "My port is 9002"):
+        memory.save_message("g", role="user", name=name, content=said)
+    for_bob = {"speaker": "Bob"}
+    assert {hit.kind for hit in memory.search("port", filters=for_bob)} == {"message", "fact"}
+    assert {hit.record.speaker for hit in memory.search("port", filters=for_bob)} == {"Bob"}
+    for filters, port in ({"speaker": "user"}, "9002"), ({"name": "Ana"}, "9001"):
+        assert [m.content[-4:] for m in memory.session_messages("g", filters=filters)] == [port]
+    assert memory.forget(filters=for_bob).counts == {"message": 1, "fact": 1}
+    assert {fact.speaker for fact in memory.facts()} == {"Ana", "user"}
+
+
 def test_relevance_is_the_probability_of_an_answer_and_falls_with_the_score(filled):
     hits = filled.search("which port has edge?", min_score=0)
     assert hits[0].relevance == pytest.approx(1 - hits.nothing_relevant)

@@ -199,14 +199,14 @@ class _DocumentFilter:
         return f"CASE d.kind {cases} END"
 
     def _kind_column(self, field: str, kind: Kind) -> str:
-        table = TABLES[kind]
+        if (kind, field) == ("message", "speaker"):
+            return f"coalesce(nullif({self._kind_column('name', kind)}, ''), d.role)"
         name = "content" if (kind, field) == ("knowledge", "text") else field
-        if kind in FORMATS and name in FORMATS[kind].body:
+        if name == "name" or (kind in FORMATS and name in FORMATS[kind].body):  # messages alone have a name
             return self._fragments["json_text"].format(body=self._body(kind), name=name)
         if kind == "message":
-            return self._fragments["record_column"].format(table=table, column=field)
-        same = self._fragments["same"].format("x")
-        return f"(SELECT x.{field} FROM {table} AS x WHERE {same})"
+            return self._fragments["record_column"].format(table=TABLES[kind], column=field)
+        return f"(SELECT x.{field} FROM {TABLES[kind]} AS x WHERE {self._fragments['same'].format('x')})"
 
     def _body(self, kind: Kind) -> str:
         return self._fragments["record_column"].format(table=TABLES[kind], column="body")
