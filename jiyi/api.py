@@ -17,8 +17,7 @@ from jiyi.records.skill import Skill
 from jiyi.records.window import Block, Report, Window
 from jiyi.settings import Settings
 from jiyi.short_term import ImportanceSampling, Pipeline, RunningSummary, SlidingWindow, TokenBudget
-from jiyi.wiring import open_async_memory as open_async
-from jiyi.wiring import open_memory as open
+from jiyi.wiring import open, open_async
 
 __version__ = "0.1.0"
 

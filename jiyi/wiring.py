@@ -37,7 +37,7 @@ from jiyi.verbs.checks import guard_arguments
 
 
 @guard_arguments
-def open_memory(
+def open(
     url: str | Path | Place | None = None,
     *,
     user_id: str | None = None,
@@ -230,9 +230,9 @@ def _prepare_router(router: Router) -> None:
         router.prepare()
 
 
-def open_async_memory(url: str | Path | Place | None = None, **options: Any) -> AsyncMemoryManager:
-    """Open a memory whose verbs are coroutines; ``options`` as for `open_memory`."""
-    memory = open_memory(url, **options)
+def open_async(url: str | Path | Place | None = None, **options: Any) -> AsyncMemoryManager:
+    """Open a memory whose verbs are coroutines; ``options`` as for `open`."""
+    memory = open(url, **options)
     if type(memory) is MemoryManager:
         return AsyncMemoryManager(memory)
     from jiyi.client.memory import AsyncRemoteMemory

@@ -16,7 +16,8 @@ from jiyi.errors import MissingExtra, SettingsError
 from jiyi.llm import OpenAILLM
 from jiyi.rerank import CrossEncoderReranker, EndpointReranker, LLMReranker
 from jiyi.settings import load_settings
-from jiyi.wiring import llm_for, open_memory, reranker_for
+from jiyi.wiring import llm_for, reranker_for
+from jiyi.wiring import open as open_memory
 
 ASK = [{"role": "user", "content": "hello"}]
 

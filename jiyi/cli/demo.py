@@ -24,7 +24,7 @@ from jiyi.databases import list_users
 from jiyi.manager import MemoryManager
 from jiyi.records import FactStatus
 from jiyi.storage.place import locate
-from jiyi.wiring import open_memory
+from jiyi.wiring import open as open_memory
 
 _USER = "team-ops"
 _MAX_TURNS = 6

@@ -19,7 +19,7 @@ from jiyi.errors import JiyiError, NotFound, ScopeMissing, SettingsError, Storag
 from jiyi.manager import MemoryManager
 from jiyi.settings import load_settings
 from jiyi.storage.place import Place, locate
-from jiyi.wiring import open_memory
+from jiyi.wiring import open as open_memory
 
 _SERVERS = ("https://", "http://")
 DEFAULT_DB = Place(path=Path("agent.db"))

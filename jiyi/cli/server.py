@@ -33,7 +33,7 @@ from jiyi.storage.backend import adapter, open_database
 from jiyi.storage.backend import migrate as migrate_place
 from jiyi.storage.place import Place
 from jiyi.telling import mask, safe_json
-from jiyi.wiring import open_memory
+from jiyi.wiring import open as open_memory
 
 _CREATE_HINT = "make one with: jiyi keys create --tenant NAME"
 _IDLE_SECONDS = 75  # clients and balancers close after 5 to 60: closing first would race with their requests

@@ -37,7 +37,7 @@ from jiyi.storage.transfer.export import is_export
 from jiyi.storage.transfer.files import path_to_write
 from jiyi.storage.transfer.repair import repair_file
 from jiyi.telling import mask
-from jiyi.wiring import open_memory
+from jiyi.wiring import open as open_memory
 
 _MAX_REJECTIONS = 20  # shown
 

@@ -16,7 +16,7 @@ from jiyi.evaluate.dataset import Conversation, Question
 from jiyi.manager import MemoryManager
 from jiyi.storage.place import Place, locate
 from jiyi.telling import mask, plural
-from jiyi.wiring import open_memory
+from jiyi.wiring import open as open_memory
 
 __all__ = [
     "SQLITE", "InWindow", "MemorySystem", "Opener", "Ranking", "System", "open_sqlite", "opener_for",

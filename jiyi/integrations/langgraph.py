@@ -16,7 +16,7 @@ from jiyi.integrations.langgraph_filter import StoreFilter
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.records import Item, Scope
-from jiyi.wiring import open_memory
+from jiyi.wiring import open as open_memory
 
 with require_framework("LangGraph", "langgraph"):
     from langgraph.store import base

@@ -143,7 +143,7 @@ class _LocalHost:
 
     def _open(self) -> "MemoryManager":
         from jiyi.databases import database_exists, list_users
-        from jiyi.wiring import open_memory
+        from jiyi.wiring import open as open_memory
 
         place = self._place()
         users = list_users(place) if database_exists(place) else []
