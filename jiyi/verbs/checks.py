@@ -28,7 +28,10 @@ Names: TypeAlias = Sequence[str] | str
 Filters: TypeAlias = Mapping[str, Any] | None
 """Conditions that `jiyi.records.read_filter` reads."""
 
-_CALLBACKS = ("progress", "policy", "compress")
+_METHODS: Mapping[str, str] = {  # that an argument must have, unless it is None or the name of a model
+    **dict.fromkeys(("progress", "policy", "compress", "clock"), "__call__"),
+    **{"embedder": "embed", "reranker": "score", "llm": "complete"},
+}
 
 
 def guard_methods(memory: type[_T]) -> type[_T]:
@@ -41,14 +44,16 @@ def guard_methods(memory: type[_T]) -> type[_T]:
 
 def guard_arguments(verb: _Verb) -> _Verb:
     """Make a function raise `InputError` for any error caused by a wrong type of argument."""
-    places = {name: at for at, name in enumerate(signature(verb).parameters) if name in _CALLBACKS}
+    places = {name: at for at, name in enumerate(signature(verb).parameters) if name in _METHODS}
 
     @wraps(verb)
     def call(*args: Any, **kwargs: Any) -> Any:
         for name, at in places.items():
-            called = args[at] if at < len(args) else kwargs.get(name)
-            if isinstance(called, type) or not (called is None or callable(called)):
-                raise InputError(f"{verb.__name__}: {name} must be callable, not {short_repr(called)}")
+            value, method = args[at] if at < len(args) else kwargs.get(name), _METHODS[name]
+            is_named = value is None or (isinstance(value, str) and method != "__call__")
+            if isinstance(value, type) or not (is_named or callable(getattr(value, method, None))):
+                wanted = "callable" if method == "__call__" else f"a name or an object with {method}()"
+                raise InputError(f"{verb.__name__}: {name} must be {wanted}, not {short_repr(value)}")
         try:
             return verb(*args, **kwargs)
         except JiyiError:

@@ -58,8 +58,7 @@ class RecallVerbs(Verbs):
         """
         scope = self._scope(user_id, agent_id, session_id)
         names = (kinds,) if isinstance(kinds, str) else tuple(kinds)
-        if not set(names) <= set(SEARCHABLE):
-            odd = ", ".join(repr(name) for name in names if name not in SEARCHABLE)
+        if odd := ", ".join(repr(name) for name in names if name not in SEARCHABLE):
             raise BadQuery(f"no kind named {odd} to search; there are {', '.join(SEARCHABLE)}")
         labels, now = None if namespace is None else as_labels(namespace), asked_at or self._clock()
         asked = Query(scope=scope, text=query, kinds=names, namespace=labels, limit=limit, asked_at=now)

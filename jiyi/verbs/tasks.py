@@ -33,15 +33,8 @@ class TaskVerbs(Verbs):
         Skills opened for what came before are closed, and the one the request is for is opened.
         """
         scope = self._scope(user_id, agent_id, session_id)
-        task = self._working.start(
-            scope,
-            request,
-            target=target,
-            trigger_type=trigger_type,
-            tags=tags,
-            context=context,
-            started_at=started_at,
-        )
+        about: dict[str, Any] = {"target": target, "trigger_type": trigger_type, "tags": tags}
+        task = self._working.start(scope, request, context=context, started_at=started_at, **about)
         if self._skills is not None:
             self._skills.of(scope).begin(task.id, request)
         return task

@@ -11,6 +11,7 @@ from tables import read_tables
 import jiyi
 from jiyi.client.memory import RemoteMemory
 from jiyi.errors import InputError, JiyiError
+from jiyi.testing import HashEmbedder
 
 
 def nested(levels=500):
@@ -65,7 +66,15 @@ def test_errors_of_what_the_caller_passes_in_stay_as_they_are(memory):
     refused(TypeError, "colour", memory.search, "x", colour="red")
 
 
-@pytest.mark.parametrize("part", ["embedder", "clock", "url"])
-def test_a_part_that_is_none_is_refused_when_a_memory_is_opened(tmp_path, part):
-    given = {"url": tmp_path / "a.db", "user_id": "ana", "background": False} | {part: {"a": 1}}
-    refused(JiyiError, r"must be|not dict", jiyi.open, **given)
+MODELS = {"embedder": "embed", "reranker": "score", "llm": "complete"}
+
+
+@pytest.mark.parametrize("part", ["clock", "url", *MODELS])
+@pytest.mark.parametrize("given", [5, {"a": 1}, HashEmbedder])
+def test_a_part_that_is_none_is_refused_when_a_memory_is_opened(tmp_path, part, given):
+    said = f"open: {part} must be|not int|not dict|type"
+    if part in MODELS:
+        said = rf"open: {part} must be a name or an object with {MODELS[part]}\(\), not"
+    options = {"url": tmp_path / "a.db", "user_id": "ana", "background": False} | {part: given}
+    refused(JiyiError, said, jiyi.open, **options)
+    assert not list(tmp_path.iterdir())
