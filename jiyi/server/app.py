@@ -25,6 +25,7 @@ from jiyi.server import mem0
 from jiyi.server.gate import OPENAI, Gate, Metrics, openai_failure, problem_response
 from jiyi.server.rest import describe_api, rest_routes
 from jiyi.server.served import Served, authenticate, get_served, run_in_thread
+from jiyi.verbs.messages import warm_up
 from jiyi.wire import problem_of, shown_text
 
 if TYPE_CHECKING:  # these need extras
@@ -50,6 +51,7 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
         async with AsyncExitStack() as stack:
             for part in reversed(optional):
                 await stack.enter_async_context(part.running())
+            await anyio.to_thread.run_sync(warm_up, memory.counter)
             yield
         await anyio.to_thread.run_sync(served.close)
 

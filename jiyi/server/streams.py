@@ -56,8 +56,7 @@ async def import_(request: Request) -> Response:
     scope = Scope(user_id=user, agent_id=agent, session_id=query.get("session_id"))  # refuses bad names
     if (dry_run := query.getlist("dry_run")) not in ([], ["true"], ["false"]):
         raise InputError("dry_run must be true or false, and given once")
-    memory = served.memory_of(caller.tenant)
-    limit = served.settings.server_import_mb * 1e6
+    memory, limit = served.memory_of(caller.tenant), served.settings.server_import_mb * 1e6
     name = re.sub(r"[^\w.-]", "_", Path(query.get("name", "")).name).lstrip(".")[-60:]  # without folders
     folder = _make_folder()
     path, id_ = Path(folder.name) / (name or "import.jsonl"), new_id()

@@ -16,12 +16,15 @@ from jiyi.extraction import extract
 from jiyi.importers.mem0_client import Mem0Client
 from jiyi.importers.run import import_path, is_remote_source
 from jiyi.long_term.finding import newest_messages
+from jiyi.long_term.recall.asked_point import find_asked_point
+from jiyi.long_term.recall.question import parse_question
 from jiyi.records import ContentPart, Given, Message, Role, Scope, Session, as_mapping, check_metadata
 from jiyi.records.query import Listing, check_limit
 from jiyi.storage import ImportReceipt
 from jiyi.storage.store import all_messages
-from jiyi.text import analyse
+from jiyi.text import TokenCounter, analyse, secrets
 from jiyi.text.lexicon import read_toml
+from jiyi.text.suspicious import suspicious
 from jiyi.verbs.base import Verbs
 from jiyi.verbs.checks import Filters, Id, as_path, check_flags
 
@@ -278,6 +281,15 @@ def _load_language(name: str) -> None:
     for text in read_toml("jiyi.verbs", "samples")[name]:
         analyse(text)
         extract(text, speaker=None, role="user", said_at=datetime.now(UTC), zone=UTC)
+
+
+def warm_up(counter: TokenCounter) -> None:
+    """Load what reads, finds and shows texts, some two seconds of work, before the first ones come."""
+    for name, text in (("en", "Where is it?"), ("zh", "在哪里？")):
+        _load_language(name)
+        parse_question(text, datetime.now(UTC))
+        for load in (find_asked_point, secrets, suspicious, counter.count_text):
+            load(text)
 
 
 def _is_same_message(stored: Message, given: Given | Message, message: Message) -> bool:

@@ -68,10 +68,8 @@ class TaskVerbs(Verbs):
         agent_id: Id = None,
     ) -> Step:
         """Add a step to a task; see `WorkingMemory.add_step`."""
-        scope = self._scope(user_id, agent_id)
-        step = self._working.add_step(
-            scope, task_id, description, tool_name=tool_name, args=args, result=result, status=status, at=at
-        )
+        done: dict[str, Any] = {"tool_name": tool_name, "args": args, "result": result, "status": status}
+        step = self._working.add_step(self._scope(user_id, agent_id), task_id, description, at=at, **done)
         self._report_step(step)
         return step
 
@@ -87,10 +85,8 @@ class TaskVerbs(Verbs):
         agent_id: Id = None,
     ) -> Step:
         """Change a step's description, status or result; see `WorkingMemory.update_step`."""
-        scope = self._scope(user_id, agent_id)
-        step = self._working.update_step(
-            scope, step_id, description=description, status=status, result=result, at=at
-        )
+        changes: dict[str, Any] = {"description": description, "status": status, "result": result}
+        step = self._working.update_step(self._scope(user_id, agent_id), step_id, at=at, **changes)
         if status is not None:
             self._report_step(step)
         return step
@@ -198,6 +194,5 @@ class SkillVerbs(Verbs):
 
     def _disclosure(self, session_id: str, user_id: Id, agent_id: Id) -> Disclosure:
         if self._skills is None:
-            advice = "open it with skills=[folder], a folder of NAME/SKILL.md"
-            raise NotFound(f"this memory has no skills; {advice}")
+            raise NotFound("this memory has no skills; open it with skills=[folder] of NAME/SKILL.md")
         return self._skills.of(self._scope(user_id, agent_id, session_id))

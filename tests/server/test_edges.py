@@ -17,8 +17,10 @@ from postgres_faults.proxy import Proxy
 from prometheus_client.parser import text_string_to_metric_families
 from tables import read_tables
 
+from jiyi.long_term.recall import asked_point
 from jiyi.server import LOCAL_CALLER
 from jiyi.server.app import make_app
+from jiyi.verbs import messages
 
 ANA = {"user_id": "ana"}
 TABLES = read_tables(__file__)
@@ -165,6 +167,14 @@ def test_a_server_whose_file_was_moved_is_not_ready(serve_at, tmp_path):
             part.rename(part.with_name(f"old-{part.name}"))
         assert server.client().get("/readyz").status_code == 503
         assert server.client().get("/healthz").status_code == 200
+
+
+def test_a_server_that_answers_has_loaded_what_reads_and_finds_texts(serve_at, tmp_path):
+    loading = (messages._load_language, asked_point._question_patterns)
+    for load in loading:
+        load.cache_clear()
+    with serve_at(tmp_path / "memory.db"):
+        assert [load.cache_info().currsize for load in loading] == [2, 2]  # of two languages
 
 
 def test_a_key_is_needed_as_soon_as_there_is_one_and_then_any_host_will_do(server):
