@@ -97,8 +97,9 @@ def in_utc(moment: object, name: str, error: type[InputError] = InputError) -> d
 
 
 def new_id() -> str:
-    """Return a new id of 32 hex digits that sorts by creation time (the idea of UUIDv7, RFC 9562)."""
-    return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
+    """Return a new id of 32 hex digits that sorts by creation time: UUIDv7's method 3 (RFC 9562, 6.2)."""
+    milliseconds, nanoseconds = divmod(time.time_ns(), 1_000_000)
+    return f"{milliseconds:012x}{nanoseconds:05x}{secrets.token_hex(8)[1:]}"
 
 
 def stable_id(*parts: str) -> str:

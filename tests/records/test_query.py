@@ -84,7 +84,7 @@ def test_times_survive_to_the_microsecond(moment):
 def test_new_ids_sort_by_time_and_those_of_a_task_and_stable_ones_stay():
     made = [new_id() for _ in range(2000)]
     assert len(set(made)) == 2000
-    assert [i[:12] for i in made] == sorted(i[:12] for i in made)
+    assert made == sorted(made)
     assert all(len(i) == 32 for i in made)
     assert stable_id("a", "bc") != stable_id("ab", "c")
     assert stable_id("a\ud800") == stable_id("a\ud800") != stable_id("a")

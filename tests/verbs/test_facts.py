@@ -25,6 +25,11 @@ def test_what_is_said_is_known_at_once_and_says_where_it_is_from(memory):
     assert memory.search("edge-02 端口", kinds="fact")[0].record == memory.get(fact.id)
 
 
+def test_facts_of_one_message_are_listed_as_they_are_said(memory):
+    say(memory, "The port of ab is 1. The port of cd is 2. The port of ef is 3. The port of gh is 4.")
+    assert values(memory.facts()) == ["1", "2", "3", "4"]
+
+
 def test_a_value_lives_and_is_followed_by_another(memory, clock):
     say(memory, "edge-02 的端口是 8443")
     changed = clock.forward(days=30)
