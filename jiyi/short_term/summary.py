@@ -146,8 +146,8 @@ class RunningSummary:
         parsed = as_messages(messages)
         summary_tokens = previous.tokens if previous is not None else 0
         trigger = self.due(parsed, budget, more_tokens=summary_tokens) or ("asked for" if force else "")
-        decided, summary, error = self._decide(parsed, trigger), previous, None
-        note = f"nothing is older than the last {self.keep_turns} turns" if trigger else ""
+        stays = f"nothing to summarise: no message is older than the last {self.keep_turns} turns, kept whole"
+        decided, summary, error, note = self._decide(parsed, trigger), previous, None, trigger and stays
         leaving = [drop.message for drop in decided.dropped if drop.reason == _FOLDED_REASON]
         if leaving:
             try:
