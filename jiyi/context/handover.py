@@ -45,7 +45,7 @@ def handover(
     counter: TokenCounter | None = None,
     language: str = "auto",
 ) -> str:
-    """Return a text to begin the next session with: goal, decisions, task, to-dos, last turns.
+    """Return a text to begin the next session with: goal, decisions, task, to-dos, last turns; "" for none.
 
     It quotes the session and asks no model; system messages are left out, and each quote is one
     line, so that it cannot pass for a heading. What exceeds ``max_tokens`` is dropped in this
@@ -65,8 +65,7 @@ def handover(
     Raises `BudgetTooSmall` if not even the beginning of the goal fits, `InputError` for an unknown language
     or an impossible dict.
     """
-    counter = counter or counter_for()
-    talk = as_messages(messages)
+    counter, talk = counter or counter_for(), as_messages(messages)
     purpose = goal or (task.request if task else "") or find_goal(talk)
     words = wording("handover", _choose_language(language, purpose))
     line_limit = max(max_tokens // _LINE_FRACTION, 1)
@@ -87,7 +86,8 @@ def handover(
         for section, section_texts in texts.items()
         for place, text in enumerate(section_texts)
     ]
-    return _render_best([line for line in lines if line.text], words, max_tokens, counter)
+    filled = [line for line in lines if line.text]
+    return _render_best(filled, words, max_tokens, counter) if filled else ""
 
 
 def _render_best(
