@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, cast
 
 from jiyi.compression import Compressor
@@ -16,7 +17,7 @@ from jiyi.monitor import ContextMonitor
 from jiyi.records import PRESETS, Block, Budget, Kind, Message, Query, ReportStep, Scope, Session, Window
 from jiyi.short_term import Kept, Policy, SummaryState, summary_block
 from jiyi.short_term.policy import as_messages
-from jiyi.text import language
+from jiyi.text import TokenCounter, language
 from jiyi.verbs.base import Verbs
 from jiyi.verbs.checks import Id
 from jiyi.working import task_block
@@ -41,6 +42,12 @@ class _Question:
     at: datetime  # when it is asked
     language: str  # "zh" or "en", of the headings
     in_run: bool  # steps of a run follow the question
+
+
+def shorten_output(message: Message, max_tokens: int, *, counter: TokenCounter) -> Message | None:
+    """Return a tool's output in fewer tokens, with a handle to open it; None if it cannot be shortened."""
+    made = ToolOutput(counter=counter)(message, max_tokens=max(max_tokens, _MIN_OUTPUT_TOKENS))
+    return replace(message, content=made.text, tokens=None) if made.tokens < made.tokens_before else None
 
 
 class ContextVerbs(Verbs):
@@ -134,12 +141,9 @@ class ContextVerbs(Verbs):
             return budget
         if budget is not None and not isinstance(budget, int):
             raise BadBudget(f"a budget is a number of tokens or a Budget, not {type(budget).__name__}")
-        if budget is None:
-            most, reserve = self._settings.limits
-            plain = Budget(max_input_tokens=most, max_output_tokens=reserve, note=self._settings.assumed)
-        else:
-            plain = Budget(max_input_tokens=budget)
-        plain = replace(plain, profile_share=self._settings.profile_share)
+        own, share = self._settings, self._settings.profile_share
+        (most, reserve), note = (own.limits, own.assumed) if budget is None else ((budget, 0), "")
+        plain = Budget(max_input_tokens=most, max_output_tokens=reserve, profile_share=share, note=note)
         if not task_type:
             return plain
         presets = {**PRESETS, **self._settings.task_types}
@@ -177,10 +181,6 @@ class ContextVerbs(Verbs):
             for swapped in disclosure.news()
         ]
         return disclosure.blocks(self._counter, language), disclosure.saved(self._counter), steps
-
-    def _shorten(self, message: Message, max_tokens: int) -> Message | None:
-        made = ToolOutput(counter=self._counter)(message, max_tokens=max(max_tokens, _MIN_OUTPUT_TOKENS))
-        return replace(message, content=made.text, tokens=None) if made.tokens < made.tokens_before else None
 
     def _read_question(
         self,
@@ -248,7 +248,7 @@ class ContextVerbs(Verbs):
             below_threshold=found.below,
             asked_at=question.at,
             nothing_relevant=found.nothing_relevant,
-            shorten=self._shorten,
+            shorten=partial(shorten_output, counter=self._counter),
             notes=[
                 *([limits.note] if limits.note else []),
                 *dict.fromkeys((*found.notes, *self._store.notes(Scope(user_id=question.scope.user_id)))),

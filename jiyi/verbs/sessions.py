@@ -1,13 +1,15 @@
 """Verbs about one session: summary, full tool outputs, health, and handover to the next one."""
 
+from functools import partial
 from typing import cast
 
 from jiyi.compression.tool_output import Page, page
-from jiyi.context import Advice, Health, advise, handover, health
+from jiyi.context import Advice, Health, advise, handover, health, shorten_tool_results
 from jiyi.errors import NotFound
-from jiyi.records import Message, Query, Scope, Step, Summary, Task
+from jiyi.records import SHARES, Message, Query, Scope, Step, Summary, Task
 from jiyi.verbs.base import Verbs
 from jiyi.verbs.checks import Id
+from jiyi.verbs.context import shorten_output
 
 
 class SessionVerbs(Verbs):
@@ -56,13 +58,15 @@ class SessionVerbs(Verbs):
     ) -> Health:
         """Return how full, stale, repetitive and off its goal a session is; see `jiyi.context.health`.
 
-        Looks at what a window of ``max_tokens``, by default the settings', shows of it: the messages after
-        its summary. With the setting ``monitor`` it also counts the recalled texts that replies did not use.
+        Looks at what a window of ``max_tokens``, by default the settings', shows: the messages after its
+        summary, large tool outputs shortened; with ``monitor`` also at recalled texts that no reply used.
         """
         scope = self._scope(user_id, agent_id, session_id)
         recent = self._short_term.window(scope).kept
-        shown = self._summaries.current_state(scope).uncovered(recent)
+        said = self._summaries.current_state(scope).uncovered(recent)
         most = self._settings.limits[0] if max_tokens is None else max_tokens
+        shorten = partial(shorten_output, counter=self._counter)
+        shown, _ = shorten_tool_results(said, int(most * SHARES["history"]), shorten, counter=self._counter)
         goal = self._goal(scope, self._working.current(scope))
         hit_rate = self._monitor.gauges().hit_rate if self._monitor else None
         return health(shown, most, goal=goal, hit_rate=hit_rate, counter=self._counter)
@@ -76,7 +80,7 @@ class SessionVerbs(Verbs):
     def handover(
         self, session_id: str, max_tokens: int = 800, *, user_id: Id = None, agent_id: Id = None
     ) -> str:
-        """Return a text to begin the next session with; see `jiyi.context.handover`.
+        """Return a text to begin the next session with, "" if nothing was said; see `jiyi.context.handover`.
 
         It holds the goal, decisions, the state of the task, open to-dos, the summary and the last turns, in
         at most ``max_tokens``. Raises `BudgetTooSmall` if not even the beginning of the goal fits.

@@ -144,6 +144,7 @@ def test_a_large_tool_output_is_shortened_and_can_be_opened(memory):
     assert "ERROR disk sda1" in shown
     assert result.id in shown
     assert window.report.saved["tool_output"] > 1_000
+    assert memory.session_health("s", 2_000).length < 0.3, "as the window shows it"
     page = memory.open_output(result.id, max_tokens=200)
     assert page.text.startswith("row 0")
     assert "row 300" not in page.text
