@@ -146,8 +146,9 @@ class RunningSummary:
         parsed = as_messages(messages)
         summary_tokens = previous.tokens if previous is not None else 0
         trigger = self.due(parsed, budget, more_tokens=summary_tokens) or ("asked for" if force else "")
-        stays = f"nothing to summarise: no message is older than the last {self.keep_turns} turns, kept whole"
-        decided, summary, error, note = self._decide(parsed, trigger), previous, None, trigger and stays
+        decided, summary, error = self._decide(parsed, trigger), previous, None
+        all_kept = f"nothing to summarise: the last {self.keep_turns} turns stay whole, and there is no more"
+        note = all_kept if trigger else ""
         leaving = [drop.message for drop in decided.dropped if drop.reason == _FOLDED_REASON]
         if leaving:
             try:

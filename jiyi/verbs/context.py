@@ -141,9 +141,12 @@ class ContextVerbs(Verbs):
             return budget
         if budget is not None and not isinstance(budget, int):
             raise BadBudget(f"a budget is a number of tokens or a Budget, not {type(budget).__name__}")
-        own, share = self._settings, self._settings.profile_share
-        (most, reserve), note = (own.limits, own.assumed) if budget is None else ((budget, 0), "")
-        plain = Budget(max_input_tokens=most, max_output_tokens=reserve, profile_share=share, note=note)
+        if budget is None:
+            most, reserve = self._settings.limits
+            plain = Budget(max_input_tokens=most, max_output_tokens=reserve, note=self._settings.assumed)
+        else:
+            plain = Budget(max_input_tokens=budget)
+        plain = replace(plain, profile_share=self._settings.profile_share)
         if not task_type:
             return plain
         presets = {**PRESETS, **self._settings.task_types}

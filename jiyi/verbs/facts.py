@@ -112,8 +112,9 @@ class FactVerbs(Verbs):
         states = status if status is None or isinstance(status, str) else tuple(status)
         list_name = repr(("facts", scope, subject, as_utc(as_of, "as_of"), states, where))
         before = read_cursor(after, 1, list_name) or BEFORE_NEWEST
-        asked: dict[str, Any] = {"as_of": as_of, "status": states, "where": where, "before": before}
-        found = self._long_term.facts.facts(scope, subject, limit=limit + 1, **asked)
+        found = self._long_term.facts.facts(
+            scope, subject, as_of=as_of, status=states, where=where, limit=limit + 1, before=before
+        )
         more = len(found) > limit or len(found) == MAX_LIMIT
         part = make_listing(found[-limit:][::-1], more, sort_key, list_name)
         part.reverse()

@@ -89,8 +89,9 @@ class ItemVerbs(Verbs):
             InputError: labels, a key or a value that cannot be kept, or an impossible ttl.
         """
         scope = self._scope(user_id, agent_id, session_id)
-        more: dict[str, Any] = {"text": text, "ttl": ttl, "if_version": if_version}
-        put = _ItemWrite(scope=scope, namespace=namespace, key=key, value=value, **more)
+        put = _ItemWrite(
+            scope=scope, namespace=namespace, key=key, value=value, text=text, ttl=ttl, if_version=if_version
+        )
         return self._write_items([put])[0]
 
     def put_items(

@@ -33,8 +33,15 @@ class TaskVerbs(Verbs):
         Skills opened for what came before are closed, and the one the request is for is opened.
         """
         scope = self._scope(user_id, agent_id, session_id)
-        about: dict[str, Any] = {"target": target, "trigger_type": trigger_type, "tags": tags}
-        task = self._working.start(scope, request, context=context, started_at=started_at, **about)
+        task = self._working.start(
+            scope,
+            request,
+            target=target,
+            trigger_type=trigger_type,
+            tags=tags,
+            context=context,
+            started_at=started_at,
+        )
         if self._skills is not None:
             self._skills.of(scope).begin(task.id, request)
         return task
@@ -68,8 +75,10 @@ class TaskVerbs(Verbs):
         agent_id: Id = None,
     ) -> Step:
         """Add a step to a task; see `WorkingMemory.add_step`."""
-        done: dict[str, Any] = {"tool_name": tool_name, "args": args, "result": result, "status": status}
-        step = self._working.add_step(self._scope(user_id, agent_id), task_id, description, at=at, **done)
+        scope = self._scope(user_id, agent_id)
+        step = self._working.add_step(
+            scope, task_id, description, tool_name=tool_name, args=args, result=result, status=status, at=at
+        )
         self._report_step(step)
         return step
 
@@ -85,8 +94,10 @@ class TaskVerbs(Verbs):
         agent_id: Id = None,
     ) -> Step:
         """Change a step's description, status or result; see `WorkingMemory.update_step`."""
-        changes: dict[str, Any] = {"description": description, "status": status, "result": result}
-        step = self._working.update_step(self._scope(user_id, agent_id), step_id, at=at, **changes)
+        scope = self._scope(user_id, agent_id)
+        step = self._working.update_step(
+            scope, step_id, description=description, status=status, result=result, at=at
+        )
         if status is not None:
             self._report_step(step)
         return step

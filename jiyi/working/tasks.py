@@ -149,9 +149,7 @@ class WorkingMemory:
         _check_text(goal=goal, summary=summary)
         names_ok = isinstance(context, Mapping | None) and all(isinstance(k, str) for k in context or ())
         if not names_ok or context == {}:
-            raise InputError(
-                f"context must be a dict of names and notes with something in it, not {context!r}"
-            )
+            raise InputError(f"context must be a dict of names and notes, at least one, not {context!r}")
 
         def update() -> Task:
             task = self._get_in_progress(scope, task_id)

@@ -83,7 +83,7 @@ def test_by_hand():
     assert (folded.trigger, folded.kept) == ("asked for", tuple(talk[-6:]))
     few = RunningSummary(10**6).fold(talk[:6], None, fails, force=True)
     assert (few.kept, few.summary) == (tuple(talk[:6]), None)
-    assert few.note == "nothing to summarise: no message is older than the last 3 turns, kept whole"
+    assert few.note == "nothing to summarise: the last 3 turns stay whole, and there is no more"
 
 
 def test_system_pinned_and_tool_pairs_stay_together():
