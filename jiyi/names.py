@@ -28,7 +28,7 @@ def missing_name_error(name: str) -> AttributeError | ImportError:
 
 def _find_module(name: str) -> str:
     """Return where in jiyi the name is, among the loaded packages, or ""."""
-    if name.startswith("_") or find_spec(f"jiyi.{name}"):  # a folder not loaded yet is none of these
+    if name.startswith("_") or find_spec(f"jiyi.{name}"):  # private, or a folder not loaded yet
         return ""
     places = []
     for module in [module for module in list(sys.modules) if module.startswith("jiyi.")]:

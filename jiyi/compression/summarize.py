@@ -43,7 +43,7 @@ class Summarize:
     - Points stand in the language they were said in; speakers are named in ``language``.
 
     InputError: ``max_tokens`` is below 1, ``input_tokens`` below 1,000, ``thinking_tokens`` below 0,
-    ``language`` is none of "auto", "zh" and "en", or ``prompt`` cannot be filled.
+    ``language`` is not "auto", "zh" or "en", or ``prompt`` cannot be filled.
     """
 
     llm: LLM | None = None  # None: extractive

@@ -73,7 +73,7 @@ def evaluate(
         seed: of the random ids, and of the order of what a baseline finds equally good.
         progress: see `Progress`.
 
-    Raises InputError (an unknown baseline, a budget that is none), EmbeddingError and StorageError.
+    Raises InputError (an unknown baseline, an invalid budget), EmbeddingError and StorageError.
     """
     sizes = tuple(dict.fromkeys(Budget(max_input_tokens=size).max_input_tokens for size in budgets))
     places = {backend: open} if callable(open) else dict(open)

@@ -60,7 +60,7 @@ def find_rules(sentence: str, message: str) -> Iterator[Rule]:
     """Yield the standing instructions to the assistant in a sentence of a user's message; pure.
 
     An instruction addresses the assistant and is meant for good or about the form of all answers.
-    What is asked for once, about one thing, of others, in quotes or as a question is none.
+    What is asked for once, about one thing, of others, in quotes or as a question is no instruction.
     """
     lower, chinese = sentence.lower(), is_chinese(sentence)
     cues = _load_cues("zh" if chinese else "en")

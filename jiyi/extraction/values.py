@@ -13,7 +13,7 @@ _VALUE_START = re.compile(
     r"[A-Za-z0-9_£$€¥￥₹+~][\w.:/@'’+\\-]*|[零〇一二两俩仨三四五六七八九十百千万亿半每隔逢周星礼早晚上中下凌半夜第农阳公腊正初廿今明天清大深傍晌双工]"
     r"|[“「『《\"`/.]"
 )
-_VALUE_MARK = re.compile(r"[0-9/:@_£$€¥￥₹\\]|\.[^.]|[A-Za-z]-[A-Za-z0-9]")  # a full stop at the end is none
+_VALUE_MARK = re.compile(r"[0-9/:@_£$€¥￥₹\\]|\.[^.]|[A-Za-z]-[A-Za-z0-9]")  # not a full stop at the end
 _ALIKE = ("clock", "date", "weekday"), ("number", "money", "amount")
 _THE = ("the", "The", "THE")
 _DAY_AFTER_THE = re.compile(r"the (?:first |last |second |\d)", re.I)
@@ -70,7 +70,7 @@ def _can_begin(word: str) -> bool:
 
 
 def kind_of_value(value: str) -> str:
-    """Return what kind of value a text is, "name" if it is none."""
+    """Return what kind of value a text is, "name" if no other kind fits."""
     plain = value.strip('「」“”"` ')
     match = _value_pattern()[0].match(plain)
     return match.lastgroup or "name" if match else "name"

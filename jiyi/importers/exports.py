@@ -221,7 +221,7 @@ def _parse_object(text: object) -> Mapping[str, Any]:
 
 
 def parse_agent_file(value: object) -> Mapping[str, Any]:
-    """Return an agent file, also from JSON within a JSON string; {} if it is none."""
+    """Return an agent file, also from JSON within a JSON string; {} if it is something else."""
     file = _parse_object(value) if isinstance(value, str) else as_dict(value)
     known = {"agents", "blocks"} <= file.keys() or {"core_memory", "messages"} <= file.keys()
     return file if known else {}

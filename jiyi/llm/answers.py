@@ -20,7 +20,7 @@ def read_reply(body: bytes) -> Reply:
 
 
 def read_turn(body: bytes) -> Turn:
-    """Return the turn in an answer: its text without thoughts, and its tool calls; ValueError: it is none.
+    """Return the turn in an answer: text without thoughts, and tool calls; ValueError: it is no answer.
 
     A call without an id, or with another one's, gets one of its own; arguments that are no text become JSON.
     """

@@ -78,7 +78,7 @@ def ask_json(
     - Every string in the result can be encoded; numbers are finite.
 
     Raises:
-        InputError: `schema` is none as `checker` takes it.
+        InputError: `checker` does not take `schema`.
         BadReply: the second answer did not fit either; quotes how it begins.
         LLMError: the model could not be asked.
     """

@@ -85,7 +85,7 @@ def set_utc(record: object, *names: str, error: type[InputError] = InputError) -
 
 
 def in_utc(moment: object, name: str, error: type[InputError] = InputError) -> datetime:
-    """Return a datetime in UTC; raises `NaiveDatetime`, or ``error`` if it is none of the years 1 to 9999."""
+    """Return a datetime in UTC; raises `NaiveDatetime`, or ``error`` outside the years 1 to 9999."""
     if not isinstance(moment, datetime):
         raise error(f"{name} must be an aware datetime, not {type(moment).__name__}")
     if moment.tzinfo is UTC:
@@ -115,7 +115,7 @@ def stable_id(*parts: str) -> str:
 def check_choice(
     name: str, value: object, choices: Sequence[str], error: type[InputError] = InputError
 ) -> None:
-    """Raise ``error`` for a value that is none of the choices."""
+    """Raise ``error`` for a value that is not one of the choices."""
     if value not in choices:
         raise error(f"{name} {value!r} is not one of {', '.join(choices)}")
 

@@ -213,7 +213,7 @@ class Message:
 
 
 def as_mapping(message: object) -> Mapping[str, Any]:
-    """Return a message that a caller passed as a mapping; `BadMessage` if it is none and dumps none."""
+    """Return a message that a caller passed as a mapping; `BadMessage` if it neither is one nor dumps one."""
     if isinstance(message, Mapping):
         return message
     dump = getattr(message, "model_dump", None)

@@ -47,7 +47,7 @@ class Reranked:
     """The result of reranking: scores, or why there are none."""
 
     scores: tuple[float, ...] | None  # one per text, higher is better; None: keep the order there was
-    note: str = ""  # why there are no scores, for whoever reads the report; "" where there are
+    note: str = ""  # why there are no scores, for the report; "" if there are
 
 
 def rerank(

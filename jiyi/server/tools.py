@@ -53,7 +53,7 @@ def issuer_of(settings: Settings) -> "Issuer | None":
             raise SettingsError(f"{name} must be a web address; {', '.join(urls)} are set together")
         parts = urlsplit(url)
         if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
-            raise SettingsError(f"{name} must begin with https: whoever is on the way could make tokens")
+            raise SettingsError(f"{name} must begin with https: over http others could forge tokens")
     return Issuer(*urls.values(), tenant=settings.oauth_tenant and check_tenant(settings.oauth_tenant))
 
 
@@ -102,7 +102,7 @@ class Issuer:
         if keys is None:
             raise ServerUnreachable("the keys of the OAuth issuer cannot be read; ask again later")
         if name not in keys:
-            raise Unauthorized("this access token is not valid here: its key is none of the issuer's")
+            raise Unauthorized("this access token is not valid here: the issuer has no such key")
         return keys[str(name)]
 
     def _read_keys(self) -> dict[str, jwt.PyJWK] | None:
