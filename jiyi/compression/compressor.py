@@ -1,7 +1,7 @@
 """The protocol of compressors (texts in, fewer tokens of the same out), and what they share."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import InitVar, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from jiyi.errors import InputError
@@ -58,18 +58,13 @@ def as_messages(given: Given) -> tuple[Message, ...]:
     raise InputError(f"compress a text, a message or a list of messages, not {type(given).__name__}")
 
 
-@dataclass(eq=False)
 class Compressible:
-    """The texts to compress, with their tokens; raises as `Compressor`."""
+    """The texts to compress, with their tokens and the method that results name; raises as `Compressor`."""
 
-    given: InitVar[Given]
-    counter: TokenCounter
-    method: str  # that results name
-    max_tokens: InitVar[Limit] = None
-
-    def __post_init__(self, given: Given, max_tokens: Limit) -> None:
+    def __init__(self, given: Given, counter: TokenCounter, method: str, max_tokens: Limit = None) -> None:
         if max_tokens is not None:
             check_tokens("max_tokens", max_tokens)
+        self.counter, self.method = counter, method
         self.messages = as_messages(given)
         self.texts = [message.search_text for message in self.messages]
         self.whole = "\n".join(self.texts)

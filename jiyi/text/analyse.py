@@ -20,7 +20,7 @@ from functools import cache, lru_cache, partial
 from itertools import pairwise
 from typing import Literal
 
-from jiyi.text.lexicon import jieba, lexicon
+from jiyi.text.lexicon import HAN, HAN_CHAR, jieba, lexicon
 
 __all__ = ["MAX_TERM", "analyse", "language", "query_terms", "stopwords"]
 
@@ -34,14 +34,13 @@ _LANGUAGE_SAMPLE = 20_000  # characters
 _MIN_BLOB_CHARS = 200  # of a token that may be encoded binary
 _MAX_CACHED_CHARS = 500  # of a text whose terms are cached
 
-_HAN = r"\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 _PAIRED = (  # kana, Hangul, Thai, Lao, Burmese, Khmer
     r"\u3041-\u3096\u3099\u309a\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u1100-\u11ff\uac00-\ud7a3"
     r"\u0e01-\u0e3a\u0e40-\u0eff\u1000-\u109f\u1780-\u17ff"
 )
 _EMOJI = r"\u2600-\u27bf\u2b50\u2b55\U0001f1e6-\U0001f1ff\U0001f300-\U0001f64f\U0001f680-\U0001faff"
 _WORD = r"[\w\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0dff]+"  # letters, digits, _ and their marks
-_RUN = re.compile(rf"(?P<han>[{_HAN}]+)|(?P<paired>[{_PAIRED}]+)|[^{_HAN}{_PAIRED}]+")
+_RUN = re.compile(rf"(?P<han>[{HAN}]+)|(?P<paired>[{_PAIRED}]+)|[^{HAN}{_PAIRED}]+")
 _TOKEN = re.compile(  # each alternative starts with a fixed or bounded prefix: no backtracking over the text
     r"(?:https?|ftp|wss?|file|ssh|git|s3|redis|mysql|postgres(?:ql)?|mongodb|amqp)://"
     r"[\w.~:/?#\[\]@!$&*+,;=%()-]+"
@@ -56,7 +55,6 @@ _SEPARATOR = re.compile(r"[^\w\u0080-\U0010ffff]|_")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _LETTERS_DIGITS = re.compile(r"\A(?:[A-Za-z]{2,}\d+|\d+[G-Zg-z][A-Za-z]+)")  # not the digits of a hash
 _TURNS = re.compile(r"[a-z](?=[A-Z0-9])|[A-Z](?=[0-9])|[0-9](?=[A-Za-z])")
-_HAN_CHAR = re.compile(rf"[{_HAN}]")
 _LATIN_WORD = re.compile(r"[A-Za-z\u00c0-\u024f]+")
 _UNDECOMPOSED = str.maketrans({"ø": "o", "đ": "d", "ł": "l", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe"})
 _ACRONYMS = frozenset({"IT", "US"})  # words in capitals that are stop words otherwise
@@ -94,7 +92,7 @@ def _cached_query_terms(text: str) -> tuple[str, ...]:
 def language(text: str) -> Literal["zh", "en"]:
     """Return "zh" if the first 20,000 characters have as many Han characters as Latin words, else "en"."""
     sample = "" if text.isascii() else text[:_LANGUAGE_SAMPLE]
-    han = len(_HAN_CHAR.findall(sample))
+    han = len(HAN_CHAR.findall(sample))
     return "zh" if han and han >= len(_LATIN_WORD.findall(sample)) else "en"
 
 

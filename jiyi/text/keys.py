@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from jiyi.text.lexicon import read_toml
+from jiyi.text.lexicon import HAN, HAN_CHAR, read_toml
 
 __all__ = ["MAX_KEY", "entity_key", "predicate_key"]
 
@@ -27,13 +27,11 @@ MAX_KEY = 128
 _MAX_NAME = 1_000  # characters; longer texts are only hashed
 _MAX_ROUNDS = 8  # a round may reveal words to the next; two or three are enough for real names
 
-_HAN = r"\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 _DASHES = str.maketrans("‐‑‒–−’‘", "-----''", "\u200b\u200c\u200d\ufeff\u00ad")
 _UNREADABLE = re.compile("[\0-\x08\x0e-\x1b\x7f\ud800-\udfff]")
 _PARTING = r"""\s"`,;!?()\[\]{}<>|^*\u00a1-\u00bf\u2000-\u206f\u2e00-\u2e7f\u3000-\u3004\u3008-\u3020\u30fb"""
-_STRETCH = re.compile(rf"[{_HAN}]+|[^{_PARTING}{_HAN}]+")
-_IS_HAN = re.compile(f"[{_HAN}]")
-_BETWEEN_HAN = re.compile(rf"(?<=[{_HAN}]) +(?=[{_HAN}])")
+_STRETCH = re.compile(rf"[{HAN}]+|[^{_PARTING}{HAN}]+")
+_BETWEEN_HAN = re.compile(rf"(?<=[{HAN}]) +(?=[{HAN}])")
 _HEAD = re.compile(r"[':=&%]+")
 _TAIL = re.compile(r"(?:'s|[.:'=&@/\\-])+\Z")
 _SIGNS = "./:@+#=~%&$\\_'-"
@@ -82,7 +80,7 @@ def _normalize_once(name: str, words: _KeyWords) -> str:
     text = _normalize_text(name)
     found: list[str] = []
     for stretch in _STRETCH.findall(_A.sub("", text, count=1) if text.startswith("a ") else text):
-        read = _han_words if stretch[0] > "\u3004" and _IS_HAN.match(stretch) else _latin_words
+        read = _han_words if stretch[0] > "\u3004" and HAN_CHAR.match(stretch) else _latin_words
         found.extend(read(stretch, words))
     while len(found) > 1 and found[0] in _DETERMINERS:
         del found[0]

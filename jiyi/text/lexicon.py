@@ -7,6 +7,8 @@ from importlib.resources import files
 from types import SimpleNamespace
 from typing import Any
 
+HAN = r"\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"  # inside []
+HAN_CHAR = re.compile(rf"[{HAN}]")
 _PART = re.compile(r"\{([A-Za-z]\w*)\}")
 
 

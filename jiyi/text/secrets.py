@@ -6,7 +6,7 @@ text: 10 to 40 microseconds for a usual message.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import InitVar, dataclass
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
@@ -76,19 +76,16 @@ def _find_secrets(text: str) -> tuple[Secret, ...]:
     return tuple(found)
 
 
-@dataclass(eq=False)
 class Secrecy:
     """Hides the secrets in texts found for a question, unless the question asks for their kind.
 
-    If any text is about its subject ("the password of the router"), only such texts show theirs.
+    If any of ``texts``, all that may be shown, is about its subject ("the password of the router"), only
+    such texts show theirs. ``language`` is that of the words that replace secrets, "zh" or "en".
     """
 
-    question: InitVar[str]
-    texts: InitVar[Iterable[str]]  # all that may be shown
-    language: str  # of the words that replace secrets, "zh" or "en"
-
-    def __post_init__(self, question: str, texts: Iterable[str]) -> None:
+    def __init__(self, question: str, texts: Iterable[str], language: str) -> None:
         rules = _load_rules()
+        self._stands_for = rules.stands_for[language]
         self._requested = {kind for kind, asks in rules.asks.items() if asks.search(question)}
         self._subjects: set[str] = set()
         if self._requested:
@@ -106,7 +103,7 @@ class Secrecy:
         may_show = not self._subjects or not self._subjects.isdisjoint(terms)
         for secret in found:
             if secret.kind not in self._requested or not may_show:
-                parts += text[position : secret.start], _load_rules().stands_for[self.language][secret.kind]
+                parts += text[position : secret.start], self._stands_for[secret.kind]
                 position = secret.end
         return "".join([*parts, text[position:]])
 

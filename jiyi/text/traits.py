@@ -82,7 +82,6 @@ _NOT_WORDS = re.compile(r"[\W_]+")
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 _DIGIT = re.compile(r"\d")
 
-_ASKS_ZH = ("吗", "呢")
 _AFTER_A_SENTENCE = " \t\n.!~…。！～”\"'）)」"
 
 _WORD = re.compile(r"[a-z]+(?:[-'][a-z]+)*")
@@ -90,7 +89,6 @@ _CLAUSE = re.compile(r"(?<![A-Za-z'])[A-Za-z']++ [A-Za-z']++ [A-Za-z']")  # Engl
 _ASKS = re.compile(r"[?？](?![A-Za-z0-9_=&/])|[吗呢] *(?:[，。！、,.!~…\n]|$)")
 
 _ASKED, _REPORTED, _CORRECTED = Mode.ASKED.value, Mode.REPORTED.value, Mode.CORRECTED.value
-_NO_TRAITS = Mode.NEGATED.value
 _UNCERTAIN = (Mode.HYPOTHETICAL | Mode.PLANNED).value
 _UPDATES = (Mode.CHANGED | Mode.CORRECTED | Mode.RETRACTED | Mode.REVERTED).value
 
@@ -129,7 +127,7 @@ def traits(text: str) -> Trait:
         found |= _GREETING
     if signs.title.search(sample):
         found |= _NAME
-    return Trait(found | message_modes(text).value & ~_NO_TRAITS)
+    return Trait(found | message_modes(text).value & ~Mode.NEGATED.value)
 
 
 def asks_last(text: str) -> bool:
@@ -139,7 +137,7 @@ def asks_last(text: str) -> bool:
 
 def _punctuation(text: str) -> int:
     end = text[-20:].rstrip(_AFTER_A_SENTENCE)
-    if end.endswith(("?", "？", *_ASKS_ZH)):
+    if end.endswith(("?", "？", "吗", "呢")):
         return _QUESTION | _ASKS_LAST
     return _QUESTION if "?" in text or "？" in text else 0
 
@@ -181,23 +179,17 @@ def message_modes(text: str) -> Mode:
 
 def _modes(sample: str) -> int:
     found = _ASKED if _ASKS.search(sample) else 0
-    if sample.isascii():
-        return found | _english_modes(sample)
-    if not _HAN.search(sample):
-        return found | _english_modes(sample.replace("’", "'"))
-    for value, starts, pattern in _mode_phrases("zh"):
+    chinese = not sample.isascii() and _HAN.search(sample)
+    for value, starts, pattern in _mode_phrases("zh") if chinese else ():
         # Trying a pattern only at its possible first characters takes a fifth of the time.
         if any(pattern.match(sample, start.start()) for start in starts.finditer(sample)):
             found |= value
-    return found | (_english_modes(sample.replace("’", "'")) if _CLAUSE.search(sample) else 0)
-
-
-def _english_modes(sample: str) -> int:
-    lower = sample.lower()
-    words, found = _words(lower), 0
-    for value, hints, pattern in _mode_phrases("en"):
-        if not words.isdisjoint(hints) and pattern.search(lower):
-            found |= value
+    if not chinese or _CLAUSE.search(sample):
+        lower = sample.lower().replace("’", "'")
+        words = _words(lower)
+        for value, hints, pattern in _mode_phrases("en"):
+            if not words.isdisjoint(hints) and pattern.search(lower):
+                found |= value
     return found
 
 
@@ -205,10 +197,9 @@ def _mostly_asks(text: str) -> bool:
     signs = _signs()
     if signs.suggests.search(text):
         return True
-    parts: dict[bool, list[str]] = {True: [], False: []}
+    asking, stated = list[str](), list[str]()
     for part in signs.clause.findall(text):
-        parts[signs.ends_asking.search(part) is not None].append(part)
-    asking, stated = parts[True], parts[False]
+        (asking if signs.ends_asking.search(part) else stated).append(part)
     if sum(map(len, asking)) >= sum(map(len, stated)):
         return True
     return any(map(signs.value.search, asking)) and not any(map(signs.value.search, stated))
@@ -253,9 +244,9 @@ def salience(text: str) -> float:
     kinds = signs & _NUMBER, signs & _DATE, named, words.error.search(lower), words.code.search(sample)
     details = sum(map(bool, kinds))
     short = len(text[: _MAX_ACKNOWLEDGEMENT + 1].encode("utf-8", "replace")) <= _MAX_ACKNOWLEDGEMENT
-    nods = short and details <= bool(signs & _NAME) and _worth_signs().nods.match(lower)  # "Hey Ana!"
+    nods = short and details <= bool(signs & _NAME) and words.nods.match(lower)  # "Hey Ana!"
     says_more = signs & (_QUESTION | _UPDATES)
-    if nods and not (says_more or _decides(lower, signs) or _worth_signs().todo.search(lower)):
+    if nods and not (says_more or _decides(lower, signs) or words.todo.search(lower)):
         return _NODDED
     worth = min(_MOST_DETAIL, 0.6 + 0.05 * details) if details else _ORDINARY
     if signs & _DATE and details == 1:
@@ -264,20 +255,20 @@ def salience(text: str) -> float:
         worth = max(worth, _statement_score(lower, signs))
     if signs & _SUPPOSES and worth < _OPEN:
         worth -= 0.05
-    if worth <= _ORDINARY and _worth_signs().polite.search(lower):
+    if worth <= _ORDINARY and words.polite.search(lower):
         return _PHRASE
     return round(worth, 2)
 
 
 def _statement_score(lower: str, signs: int) -> float:
     """Return the score of a statement without its details."""
+    words = _worth_signs()
     if _decides(lower, signs):
         return _KEY
-    if _worth_signs().todo.search(lower):
+    if words.todo.search(lower):
         return _OPEN
     if signs & _UPDATES and not signs & _SUPPOSES:
         return _NEW
-    words = _worth_signs()
     return _PERSONAL if words.told_of_self.search(lower) or words.stressed.search(lower) else _ORDINARY
 
 

@@ -102,23 +102,21 @@ _CHECKS: Mapping[str, Callable[[Slots], bool | None]] = {
     "before_day": lambda slots: slots.is_after("day") or None,
     # Not of "the last week of school", of a longer number, or of "haven't met in a week".
     "no_part_of_other": lambda slots: (
-        None if slots.step and slots.context.text.startswith(" of ", slots.match.end()) else True
+        not (slots.step and slots.context.text.startswith(" of ", slots.match.end())) or None
     ),
-    "ago": lambda slots: None if slots.head(1) in (".", ",") else True,
-    "ahead": lambda slots: (
-        None if slots.match[0] == "in a day" or _NOT_AHEAD.search(slots.head(40)) else True
-    ),
+    "ago": lambda slots: slots.head(1) not in (".", ",") or None,
+    "ahead": lambda slots: not (slots.match[0] == "in a day" or _NOT_AHEAD.search(slots.head(40))) or None,
     # Not of "batteries last two weeks".
     "last_as_adjective": lambda slots: (
-        True if slots.text("side") != "last" or slots.text("the") or slots.is_after("last") else None
+        slots.text("side") != "last" or bool(slots.text("the")) or slots.is_after("last") or None
     ),
     # A season alone, only after "over the", "since" and the like; Q1, which may be a question, after "in".
-    "season": lambda slots: (
-        bool(slots.text("year") or slots.text("which")) or slots.head(11).endswith(_DEFINITE)
+    "season": lambda slots: bool(
+        slots.text("year") or slots.text("which") or slots.head(11).endswith(_DEFINITE)
     ),
-    "quarter": lambda slots: True if slots.text("year") or slots.is_after("month") else None,
-    "one_holiday": lambda slots: None if slots.is_after("any") else True,
-    "not_every": lambda slots: None if "每" in slots.head(3) else True,
+    "quarter": lambda slots: bool(slots.text("year")) or slots.is_after("month") or None,
+    "one_holiday": lambda slots: not slots.is_after("any") or None,
+    "not_every": lambda slots: "每" not in slots.head(3) or None,
     "weekend": lambda slots: slots.is_after("weekend") or None,
 }
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import InitVar, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, cast
 
@@ -40,20 +40,17 @@ class Words:
     after: Mapping[str, tuple[str, ...]]  # the same for what comes right after it
 
 
-@dataclass(eq=False)
 class Slots:
-    """The named groups of a match.
+    """The named groups of a match; ``given`` are slots that the rule fills, unless a group does.
 
     A slot is None if its group did not match. A pattern can have a second group SLOT_2 for one slot.
     """
 
-    match: re.Match[str]
-    context: Context
-    words: Words
-    given: InitVar[Mapping[str, str]]  # slots that the rule fills, unless a group does
-
-    def __post_init__(self, given: Mapping[str, str]) -> None:
-        matched = {group: text for group, text in self.match.groupdict().items() if text is not None}
+    def __init__(
+        self, match: re.Match[str], context: Context, words: Words, given: Mapping[str, str]
+    ) -> None:
+        self.match, self.context, self.words = match, context, words
+        matched = {group: text for group, text in match.groupdict().items() if text is not None}
         self._texts = {**given, **matched}
 
     def text(self, slot: str) -> str | None:
