@@ -58,14 +58,12 @@ class WithoutThoughts:
         if self._is_past_thoughts:
             return piece
         self._buffer += piece
-        text = self._buffer
         if self._is_thinking():
-            text = text.partition(_THOUGHT_END)[2].lstrip()
-            if not text:
-                return ""
-        elif _THOUGHT_START.startswith(text.lstrip()):  # it may still become a thought
-            return ""
-        self._is_past_thoughts = True
+            text = self._buffer.partition(_THOUGHT_END)[2].lstrip()
+        else:
+            may_become_one = _THOUGHT_START.startswith(self._buffer.lstrip())
+            text = "" if may_become_one else self._buffer
+        self._is_past_thoughts = bool(text)
         return text
 
     def rest(self) -> str:

@@ -40,7 +40,6 @@ _FAULTS = Faults(
     misfit_advice="check base_url (most end in /v1) and that it is a chat model",
 )
 
-
 # What an endpoint may not understand, and the words of a refusal that are about it. OpenAI's newer models
 # want ``max_completion_tokens`` and take neither a temperature nor stop words; Ollama and vLLM know no tools
 # for some models; DeepSeek and others know no JSON schema, some servers no JSON mode ("response_format").

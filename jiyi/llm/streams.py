@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["Relay", "assemble_stream", "read_stream"]
 
 _T = TypeVar("_T")
-
 _Call = dict[str, Any]  # a tool call being assembled
 _OTHER_FIELDS = ("event:", "id:", "retry:", ":")  # of server-sent events, other than data
 
@@ -160,8 +159,7 @@ class _Assembly:
         return json.dumps({**self._answer_fields, "choices": [choice]}).encode()
 
     def _read_event(self, event: dict[str, Any]) -> str:
-        if event.get("error"):
-            error = event["error"]
+        if error := event.get("error"):
             words = error.get("message") if isinstance(error, dict) else error
             raise _StreamBroken(str(words or error))
         for name in ("model", "usage"):

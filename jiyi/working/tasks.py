@@ -213,8 +213,6 @@ class WorkingMemory:
         if description is None and status is None and result is None:
             raise InputError("nothing to change; give description, status or result")
         _check_text(description=description)
-        if status is not None:
-            check_choice("status", status, get_args(StepStatus))
         _check_types(result=result)
 
         def update() -> Step:

@@ -198,9 +198,8 @@ def distribute(database: Any, *, shards: int | None = None) -> list[str]:
     """
     url: str = getattr(database, "url", database)
     place, names = mask(url), tables()
-    if steps := pending_steps(url):
-        raise StorageError(f"{place} is not up to date ({steps[0]}); bring it there with: jiyi migrate")
     with connect(url) as raw:
+        prepare(raw, place, allowed=False)
         cluster.check_cluster(raw, place)
         # A reader in a transaction and this one may deadlock: then it is retried.
         done = retry(lambda: _spread(url, place, names, shards), seconds=0, repeatable=True)

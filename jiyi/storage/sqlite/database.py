@@ -4,7 +4,6 @@ import contextlib
 import logging
 import os
 import threading
-import time
 from collections.abc import Iterator
 from functools import cache, partial
 from itertools import islice
@@ -19,7 +18,7 @@ from jiyi.storage.database import Database, Translations
 from jiyi.storage.search.user_cache import UserCache
 from jiyi.storage.sqlite.connection import SqliteConnection, damaged_records
 from jiyi.storage.sqlite.file import APPLICATION_ID, OpenFile, make_file, refuse_foreign
-from jiyi.storage.sqlite.migrate import check_version, migrate, pragma
+from jiyi.storage.sqlite.migrate import check_version, migrate, wait_for_file
 
 _READERS = 4
 _ADVICE = "restore a backup, or save what is whole into a new file: jiyi repair"
@@ -69,7 +68,7 @@ class SqliteDatabase(Database):
         with self._translated():
             connection = self._connect()
             try:
-                _prepare(connection, self.path, time.monotonic() + self._timeout_ms / 1000)
+                _prepare(connection, self.path, lock_timeout)
                 migrate(connection, self.path)
             except BaseException:
                 # Closing must not write the log of a refused file into it.
@@ -135,8 +134,7 @@ class SqliteDatabase(Database):
                 self._check_transaction(connection)
                 self._file.check()  # do not commit into a file that was moved or deleted
                 if not self._marked:  # make SQLite count a change in the file
-                    version = pragma(connection.raw, "user_version")
-                    connection.raw.execute(f"PRAGMA user_version={version}")
+                    connection.raw.pragma("user_version", connection.raw.pragma("user_version"))
                 connection.raw.execute("COMMIT")
             except BaseException as error:
                 if connection.in_transaction:
@@ -299,20 +297,20 @@ class SqliteDatabase(Database):
         return connection
 
 
-def _prepare(connection: apsw.Connection, path: Path, deadline: float) -> None:
+def _prepare(connection: apsw.Connection, path: Path, seconds: float) -> None:
     if connection.readonly("main"):
         raise errors.DatabaseReadOnly(f"{path} cannot be written; mend its permissions or name another file")
     check_version(connection, path)
-    while pragma(connection, "journal_mode") != "wal":
-        try:
-            connection.execute("PRAGMA page_size=8192")
-            # First and outside the log, so that the file is marked as jiyi's whatever happens.
-            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-            connection.execute("PRAGMA journal_mode=WAL")
-        except apsw.BusyError:  # another process creates the same file; SQLite does not wait here
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
+    # SQLite does not wait for another process that creates the same file.
+    wait_for_file(partial(_use_log, connection), seconds)
+
+
+def _use_log(connection: apsw.Connection) -> None:
+    if connection.pragma("journal_mode") != "wal":
+        connection.execute("PRAGMA page_size=8192")
+        # First and outside the log, so that the file is marked as jiyi's whatever happens.
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        connection.execute("PRAGMA journal_mode=WAL")
 
 
 def _checkpoint(connection: apsw.Connection) -> bool:

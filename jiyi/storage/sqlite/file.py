@@ -105,23 +105,25 @@ class OpenFile:
         last change is.
         """
         with self._check_lock:
-            found, changed_at = _identity(self._names[0])
-            if found != self._known[0]:
-                what = "was moved or deleted" if found is None else "is another file by now"
-                raise self._moved(f"{what}; put back the one that was open, or open this one again", written)
-            if changed_at != self._changed_at and self._read_change_counter():
-                self._changed_at = changed_at
-            if self.overwritten:
-                raise self._moved(
-                    "had an older file copied over it; close all that have it open, remove those named "
-                    "like it with -wal and -shm, and copy it again",
-                    written,
-                )
-            for name, known in zip(self._names[1:], self._known[1:], strict=True):
-                if not written and _identity(name)[0] != known:
-                    raise self._moved(
-                        f"lost {name}; close it, which keeps what was saved, and open it again", written
-                    )
+            problem = self._find_problem(written)
+        if problem:
+            done = "the last change is in the one that was open" if written else "nothing was written"
+            raise DatabaseMoved(f"{self._path} {problem}; {done}")
+
+    def _find_problem(self, written: bool) -> str | None:
+        found, changed_at = _identity(self._names[0])
+        if found != self._known[0]:
+            what = "was moved or deleted" if found is None else "is another file by now"
+            return f"{what}; put back the one that was open, or open this one again"
+        if changed_at != self._changed_at and self._read_change_counter():
+            self._changed_at = changed_at
+        if self.overwritten:
+            advice = "close all that have it open, remove those named like it with -wal and -shm"
+            return f"had an older file copied over it; {advice}, and copy it again"
+        for name, known in zip(self._names[1:], self._known[1:], strict=True):
+            if not written and _identity(name)[0] != known:
+                return f"lost {name}; close it, which keeps what was saved, and open it again"
+        return None
 
     def _read_change_counter(self) -> bool:
         """Compare the change counter, which only grows; return whether it could be read."""
@@ -133,10 +135,6 @@ class OpenFile:
         self.overwritten = self.overwritten or counter < self._counter
         self._counter = max(counter, self._counter)
         return True
-
-    def _moved(self, what: str, written: bool) -> DatabaseMoved:
-        done = "the last change is in the one that was open" if written else "nothing was written"
-        return DatabaseMoved(f"{self._path} {what}; {done}")
 
 
 def _identity(name: str) -> tuple[_Identity, int]:

@@ -2,11 +2,11 @@
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import apsw
 
@@ -54,7 +54,7 @@ def migrate(connection: apsw.Connection, path: Path) -> None:
     migrations = load_migrations("sqlite")
     if check_version(connection, path) == len(migrations):
         return
-    _begin(connection)
+    wait_for_file(partial(connection.execute, "BEGIN IMMEDIATE"), MIGRATION_SECONDS)
     try:
         missing = range(check_version(connection, path) + 1, len(migrations) + 1)
         for number in missing:
@@ -72,11 +72,12 @@ def migrate(connection: apsw.Connection, path: Path) -> None:
         raise
 
 
-def _begin(connection: apsw.Connection) -> None:
-    deadline = time.monotonic() + MIGRATION_SECONDS
+def wait_for_file(run: Callable[[], object], seconds: float) -> None:
+    """Call a function again and again while another process uses the file."""
+    deadline = time.monotonic() + seconds
     while True:  # one long busy timeout could not be interrupted by Ctrl-C
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            run()
             return
         except apsw.BusyError:
             if time.monotonic() > deadline:
@@ -86,18 +87,11 @@ def _begin(connection: apsw.Connection) -> None:
 
 def check_version(connection: apsw.Connection, path: Path) -> int:
     """Return the schema number of a file; raise `NewerDatabase` if this jiyi does not know it."""
-    version, newest = int(pragma(connection, "user_version")), len(load_migrations("sqlite"))
+    version, newest = int(connection.pragma("user_version")), len(load_migrations("sqlite"))
     if version > newest:
         advice = "upgrade with: pip install --upgrade jiyi"
         raise NewerDatabase(f"{path} has schema {version}, this jiyi knows {newest}; {advice}")
     return version
-
-
-def pragma(connection: apsw.Connection, name: str) -> Any:
-    """Return the value of a pragma."""
-    row = connection.execute(f"PRAGMA {name}").fetchone()
-    assert row is not None
-    return row[0]
 
 
 def _fill_in(connection: apsw.Connection, *, analyse: bool) -> None:
