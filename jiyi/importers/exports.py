@@ -235,20 +235,22 @@ def read_letta(files: Files, make: RecordMaker) -> Iterator[Entry]:
 def _read_agent_file(make: RecordMaker, where: str, value: object) -> Iterator[Entry]:
     if not (file := parse_agent_file(value)):
         raise InputError("no agent file")
-    agents = [as_dict(agent) for agent in as_list(file.get("agents")) or [file]]
+    agents = [as_dict(agent) for agent in as_list(file.get("agents", [file])) or [None]]
     owner = str(agents[0].get("name") or "agent")
     for block in map(as_dict, [*as_list(file.get("blocks")), *as_list(file.get("core_memory"))]):
         label, text = block.get("label"), block.get("value")
         id_ = f"block:{make.hash_id(owner, label, text)}"
         date = block.get("created_at") or file.get("created_at")
         yield make.knowledge(f"{where} blocks", f"{owner}: {label}", text, id=id_, origin=owner, date=date)
-    for agent in agents:
-        yield from _agent_messages(where, agent, make)
+    for number, agent in enumerate(agents):
+        yield from _agent_messages(f"{where} agents[{number}]", agent, make)
 
 
 def _agent_messages(where: str, agent: Mapping[str, Any], make: RecordMaker) -> Iterator[Entry]:
     name = str(agent.get("name") or "agent")
     speak_calls = set[object]()  # ids of calls whose results say nothing
+    if not isinstance(agent.get("messages"), list):
+        yield Rejected(where=where, reason="no agent, which has a list of messages")
     for number, entry in enumerate(map(as_dict, as_list(agent.get("messages")))):
         place, role = f"{where} messages[{number}]", entry.get("role")
         packed = join_text(entry.get("content")) or join_text(entry.get("text"))
@@ -257,12 +259,11 @@ def _agent_messages(where: str, agent: Mapping[str, Any], make: RecordMaker) -> 
             yield LeftOut("events and receipts of the agent's loop")
             continue
         body: dict[str, Any] = {"role": role, "content": text}
+        body |= {"tool_call_id": entry.get("tool_call_id")} if role == "tool" else {}
         if role == "assistant":
             body, left_out = _assistant_message(entry, text)
             yield from map(LeftOut, left_out)
             speak_calls |= {id_ for id_ in body.pop("spoken") if isinstance(id_, str)}
-        elif role == "tool":
-            body["tool_call_id"] = entry.get("tool_call_id")
         id_ = make.hash_id(name, number, entry.get("created_at"), role, text, entry.get("tool_calls"))
         yield make.message(place, body, id=id_, session=name, date=entry.get("created_at"), title=name)
 

@@ -75,8 +75,7 @@ def _zip_files(path: Path, archive: zipfile.ZipFile) -> Files:
         raise ImportFailed(f"{path} unpacks to more than {_MAX_BYTES >> 30} GiB or {_MAX_FILES:,} files")
     good, rejected = dict[str, zipfile.ZipInfo](), list[Rejected]()
     for info in infos:
-        why = _refusal_reason(info) or ("is in the zip twice" if info.filename in good else None)
-        if why:
+        if why := _refusal_reason(info) or ("is in the zip twice" if info.filename in good else None):
             rejected.append(Rejected.because(f"{path.name}/{info.filename[:100]}", why))
         else:
             good[info.filename] = info

@@ -86,6 +86,14 @@ def test_a_broken_line_costs_only_itself(users, tmp_path, name):
         assert (counts, len(done.rejected)) == (EXPECTED[name][:-1], 1), torn
 
 
+@pytest.mark.parametrize(("agents", "wrong"), [('["x", null, {"name": "sam"}]', 3), ('"x"', 1), ("[]", 1)])
+def test_agents_that_are_none_are_reported(memory, tmp_path, agents, wrong):
+    (tmp_path / "a.af").write_text(f'{{"agents": {agents}, "blocks": [{{"label": "me", "value": "tea"}}]}}')
+    done = memory.import_(tmp_path / "a.af")
+    assert [one.where for one in done.rejected] == [f"a.af [0] agents[{n}]" for n in range(wrong)]
+    assert done.counts == {"knowledge": 1}
+
+
 def test_a_page_of_mem0_is_known_by_any_of_its_memories(memory, tmp_path):
     page = {"results": [{"id": "a"}, 5, {"id": "b", "memory": "tea"}]}
     (tmp_path / "page.json").write_text(json.dumps(page))
