@@ -246,10 +246,10 @@ class Proxy:
         )
 
     def _find_owner(self, request: Request, body: Mapping[str, Any], session: str) -> tuple[Owner, bool]:
-        """Return the owner of a conversation, by key, ``user`` or setting, and whether it is saved."""
+        """Return the owner of a conversation, by key, field or setting, and whether it is saved."""
         caller: Caller = request.state.caller
         default = None if caller.tenant else self._served.settings.user_id
-        user = caller.user or body.get("user", default)
+        user = caller.user or body.get("user", body.get("safety_identifier", default))  # its newer name
         if user is None:
             raise ScopeMissing("whose memory? send `user` in the body, a user's key or X-Jiyi-Memory: off")
         conversation = body.get("conversation")

@@ -290,14 +290,16 @@ def test_keys_say_whose_memory_and_are_shown_to_nobody(proxy, upstream, path):
 
 def test_the_servers_own_key_goes_to_the_upstream(proxy, upstream):
     proxied = proxy(upstream.url, proxy_upstream_key="sk-ours", user_id="cleo")
-    proxied.sdk().chat.completions.create(model="m", messages=ask()["messages"])
-    assert proxied.stored(2, "cleo") == [ASK, "ok"]
+    for user, field in ("cleo", {}), ("dora", {"safety_identifier": "dora"}):
+        upstream.replies = [says("ok")]
+        proxied.sdk().chat.completions.create(model="m", messages=ask()["messages"], **field)
+        assert proxied.stored(2, user) == [ASK, "ok"]
     upstream.replies = [Reply(body={"object": "list", "data": [{"id": "a/m", "object": "model"}]})]
     assert [model.id for model in proxied.sdk().models.list()] == ["a/m"]
     upstream.replies = [Reply(body={"id": "a/m", "object": "model"})]
     assert proxied.sdk().models.retrieve("a/m").id == "a/m"
-    assert upstream.keys == ["Bearer sk-ours"] * 3
-    assert upstream.paths[1:] == ["/v1/models", "/v1/models/a/m"]
+    assert upstream.keys == ["Bearer sk-ours"] * 4
+    assert upstream.paths[2:] == ["/v1/models", "/v1/models/a/m"]
     assert httpx.get(f"{proxied.url}/models/%2e%2e/admin").status_code == 404
 
 
