@@ -70,7 +70,7 @@ def attribute_value(
         owner, point = "", ""
     if acts or (number and is_listed(point, "who")):
         phrases, owner, point = [phrase for phrase in phrases if phrase.text != point], "", ""
-    if len(phrases) > 1 and not point and clause.words[phrases[0].last].text in ("of", "for", "on"):
+    if phrases[1:] and (owner or not point) and clause.words[phrases[0].last].text in ("of", "for", "on"):
         before_point, outer_point = split_point(phrases[0].text, chinese)
         if outer_point and not before_point:  # the port of edge-02
             return _attribution(phrases[1].text, outer_point, speaker)
