@@ -27,8 +27,6 @@ from jiyi.importers.files import Files, read_each
 from jiyi.importers.graph_words import NOTE, SPEAKER, TYPE
 from jiyi.storage.transfer.files import NOT_JSON, Rejected
 
-_ROLES = {"human": "user", "assistant": "assistant"}
-
 
 def read_claude(files: Files, make: RecordMaker) -> Iterator[Entry]:
     """Read conversations as messages; memories, attachments and documents of projects as knowledge."""
@@ -50,7 +48,7 @@ def _read_value(make: RecordMaker, where: str, value: object) -> Iterator[Entry]
 def _conversation(where: str, conversation: Mapping[str, Any], make: RecordMaker) -> Iterator[Entry]:
     for number, entry in enumerate(conversation["chat_messages"]):
         place, message = f"{where} chat_messages[{number}]", as_dict(entry)
-        role = _ROLES.get(str(message.get("sender")))
+        role = {"human": "user", "assistant": "assistant"}.get(str(message.get("sender")))
         if role is None:
             yield Rejected(where=place, reason="the sender is neither human nor assistant")
             continue

@@ -127,11 +127,9 @@ def _read_values(file: TextIO) -> Iterator[Any]:
     while True:
         at = separators.match(text, at).end()  # type: ignore[union-attr]
         if at < len(text) or ended:
-            if is_array is None:
-                is_array = text.startswith("[", at)
-                if is_array:
-                    at, separators = at + 1, _BLANKS_AND_COMMAS
-                    continue
+            if is_array is None and (is_array := text.startswith("[", at)):
+                at, separators = at + 1, _BLANKS_AND_COMMAS
+                continue
             if at == len(text) and is_array:
                 raise ValueError("the list has no end")
             if at == len(text) or (is_array and text[at] == "]"):

@@ -89,8 +89,7 @@ class Memories:
         conditions = self._read_conditions(given)
         states = (*_ACTIVE_STATUSES, "expired") if given.get("show_expired") else _ACTIVE_STATUSES
         facts = self._memory.facts(status=states, limit=_MAX_RECORDS, **conditions)
-        knowledge = self._memory.knowledge(_MAX_RECORDS, **conditions)
-        records: list[Fact | Knowledge] = [*facts, *knowledge]
+        records: list[Fact | Knowledge] = [*facts, *self._memory.knowledge(_MAX_RECORDS, **conditions)]
         visible = [record for record in records if _is_visible(record, given)]
         visible.sort(key=lambda record: (record.created_at, record.id), reverse=True)
         begin = (number - 1) * size

@@ -15,7 +15,6 @@ from jiyi.storage.relational.find import Page, find_by_keys
 from jiyi.storage.relational.write import prepare, put_records, remove
 from jiyi.storage.rows import Row, decode_discarded, encode, encode_json, is_storable, kind_of
 from jiyi.storage.search.candidates import Key
-from jiyi.storage.search.postings import storable
 from jiyi.storage.vectors import VectorIndex
 
 __all__ = ["Discarded", "Trash", "decode_entries", "key_of"]
@@ -64,14 +63,16 @@ class Trash:
             problem = f"{', '.join(sorted(other))} cannot be taken out"
             raise BadQuery(f"{problem}; there are {', '.join(FORGETTABLE)}")
         counts = Counter[Kind]()
-        user_id, why = scope.user_id, storable(reason)
+        user_id = scope.user_id
+        # Lone surrogates and zero bytes cannot be stored on every backend.
+        storable = reason.encode(errors="replace").decode().replace("\0", "\ufffd")
         with self._db.write(user_id) as db:
             for kind, ids in _batches(keys):
                 values = {"user_id": user_id, "kind": kind, "ids": db.dialect.array(ids)}
                 docs: Mapping[str, int] = dict(db.rows("docs_of_ids", values))
                 records = find_by_keys(db, user_id, [(kind, id_) for id_ in ids]).values()
                 found = sorted(records, key=lambda record: (docs.get(record.id, 0), record.id))
-                entries = [Discarded(record=r, kind=kind, reason=why, discarded_at=at) for r in found]
+                entries = [Discarded(record=r, kind=kind, reason=storable, discarded_at=at) for r in found]
                 _write_entries(db, user_id, entries, docs)
                 counts.update(remove(db, user_id, found))
         return dict(counts)

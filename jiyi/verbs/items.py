@@ -144,8 +144,7 @@ class ItemVerbs(Verbs):
             return next((past for past in item.versions() if past.updated_at <= moment), None)
         if not item.is_there(moment or now):
             return None
-        end = _expiry(item, now)
-        if refresh and end is not None:
+        if refresh and (end := _expiry(item, now)) is not None:
             self._store.amend(scope, "item", [Amendment(id=item.id, expires_at=end)])
             return replace(item, expires_at=end, former=())
         return item.without_history()

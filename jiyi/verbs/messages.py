@@ -263,10 +263,9 @@ class MessageVerbs(Verbs):
         return stored
 
     def _save(self, scope: Scope, messages: Sequence[Message]) -> list[Message]:
-        for text in (message.text for message in messages):
-            for name, letter in _LETTERS.items():
-                if letter.search(text):
-                    _load_language(name)
+        for name, letter in _LETTERS.items():
+            if any(letter.search(message.text) for message in messages):
+                _load_language(name)
         # Repeatable because messages have their ids, and facts already read are recognised.
         stored = self._indexed(self._store.together(lambda: self._store_messages(messages), repeatable=True))
         for message in stored:  # the monitor compares answers with the session's last window
