@@ -6,7 +6,7 @@ separate record with its own transaction, so processes that share a memory lose 
 """
 
 import json
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from jiyi.importers.graph_words import NOTE, SPEAKER, TYPE
 from jiyi.mcp.caller import Hosted, Right
 
 if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
-    from jiyi.records import Fact
+    from jiyi.records import Fact, FactStatus
 
 _UNTYPED = "memory"  # type of entities that other tools created
 
@@ -171,8 +171,8 @@ class GraphTools(Hosted):
 
     def _read_view(self) -> "_View":
         """Return the current graph of the newest 10,000 facts."""
-        options: Any = {"status": ("active", "unsure", "superseded"), "limit": 10_000, **self._scope}
-        return _build_view(self._memory.facts(**options))
+        shown: Sequence[FactStatus] = ("active", "unsure", "superseded")
+        return _build_view(self._memory.facts(status=shown, limit=10_000, **self._scope))
 
     def _keep(self, subject: str, predicate: str, value: str, category: str) -> None:
         fields: Any = {"subject": subject, "predicate": predicate, "object": value, "category": category}

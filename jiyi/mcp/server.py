@@ -46,12 +46,7 @@ def make_server(host: MemoryHost, language: str, *, compat: str = "") -> MCPServ
         server = _new_server("memory-server", make_tools(GraphTools, GRAPH_TOOLS))
         graph = partial(GraphTools, host, words, "read")
         uri, mime = "memory://knowledge-graph", "application/json"
-        add_resource(
-            "knowledge_graph",
-            uri,
-            lambda: json.dumps(graph().read_graph(), ensure_ascii=False, indent=2),
-            mime,
-        )
+        add_resource("knowledge_graph", uri, lambda: graph().to_json(), mime)
         return server
     instructions = words.instructions.strip()
     server = _new_server("jiyi", make_tools(Tools, TOOLS), instructions=instructions)
