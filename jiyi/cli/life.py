@@ -43,6 +43,7 @@ def forget(
     session: str | None = None,
     kind: list[str] | None = None,
     everything: bool = False,
+    speaker: str | None = None,
     since: str | None = None,
     until: str | None = None,
     limit: int = 1_000,
@@ -53,9 +54,10 @@ def forget(
 ) -> Output:
     """Forget records with everything derived from them; show what goes and ask first."""
     bounds = {"since": since, "until": until}
-    filters = {name: parse_moment(text, name) for name, text in bounds.items() if text is not None}
+    filters: Any = {name: parse_moment(text, name) for name, text in bounds.items() if text is not None}
+    filters |= {} if speaker is None else {"speaker": speaker}
     if not (query or ids or session or everything or filters):
-        fail("say what to forget: words, --id, --session, --since, --until or --everything")
+        fail("say what to forget: words, --id, --session, --speaker, --since, --until or --everything")
     if as_json and not (yes or dry_run):
         fail("say --yes to forget without being asked, or --dry-run to look only")
     options: dict[str, Any] = {"ids": ids or None, "session_id": session, "kinds": kind or None}

@@ -121,10 +121,9 @@ def _record_json(record: Record) -> dict[str, Any]:
     if isinstance(record, Message):
         return {"id": record.id, "seq": record.seq, "created_at": record.created_at, **record.to_dict()}
     fields = asdict(record)
-    scope = fields.pop("scope")
     for step in fields.get("steps", ()):
         step.pop("scope")
-    return {"session_id": scope["session_id"], **fields}
+    return {"session_id": fields.pop("scope")["session_id"], **fields}
 
 
 def _task_view(task: Task, zone: tzinfo) -> RenderableType:
@@ -137,8 +136,8 @@ def _task_view(task: Task, zone: tzinfo) -> RenderableType:
 def episode_view(episode: Episode, zone: tzinfo) -> RenderableType:
     """Return an episode with its outcome, importance and number of recalls."""
     facts = [_target_text(episode.target), f"importance {episode.importance:.2f}"]
-    facts += [_recall_count(episode.access_count), "pinned" * episode.pinned]
-    facts.append("consolidated" * episode.consolidated)
+    facts.append(_recall_count(episode.access_count))
+    facts += ["pinned" * episode.pinned, "consolidated" * episode.consolidated]
     words = f"{episode.trigger_summary} -> {episode.outcome_summary}"
     return _entry((format_time(episode.created_at, zone, "%Z"), episode.outcome), facts, words, episode.id)
 

@@ -57,8 +57,7 @@ def window_view(window: Window, zone: tzinfo, *, lines: int | None = None) -> Gr
 
 def _excerpt(message: Mapping[str, Any], lines: int | None) -> Panel:
     parsed = Message.from_openai(message)
-    text = safe(parsed.search_text)
-    rows = text.splitlines()
+    rows = (text := safe(parsed.search_text)).splitlines()
     if lines is not None and len(rows) > lines:
         text = "\n".join([*rows[:lines], f"… {plural(len(rows) - lines, 'more line')}"])
     return _text_panel(message["role"], text, STYLES["role"][parsed.role])
@@ -171,6 +170,7 @@ def search(
     kind: list[str] | None = None,
     session: str | None = None,
     role: str | None = None,
+    speaker: str | None = None,
     since: str | None = None,
     until: str | None = None,
     asked_at: str | None = None,
@@ -179,7 +179,8 @@ def search(
     why: bool = False,
 ) -> Output:
     """Search messages, episodes, knowledge and facts, best first."""
-    filters = {"role": role, "since": parse_moment(since, "since"), "until": parse_moment(until, "until")}
+    dates = {"since": parse_moment(since, "since"), "until": parse_moment(until, "until")}
+    filters = {"role": role, **({} if speaker is None else {"speaker": speaker}), **dates}
     options: dict[str, Any] = {"limit": limit, "kinds": tuple(kind) if kind else SEARCHABLE, "around": around}
     options |= {"filters": filters, "asked_at": parse_moment(asked_at, "asked-at"), "min_score": min_score}
     hits = memory.search(query, session_id=session, **options)
@@ -223,9 +224,8 @@ def hits_view(hits: Hits, zone: tzinfo, *, why: bool = False) -> RenderableType:
             strongest = sorted(hit.why.items(), key=lambda item: -abs(item[1]))[:_MAX_FEATURES]
             shares = " · ".join(f"{name} {share:+.2f}" for name, share in strongest)
             table.add_row("", Text(f"why: {shares}", "dim"))
-    if hits.nothing_relevant is None:
-        return table
-    return Group(table, Text(f"\n{format_doubt(hits.nothing_relevant)}", "dim"))
+    doubt = hits.nothing_relevant
+    return table if doubt is None else Group(table, Text(f"\n{format_doubt(doubt)}", "dim"))
 
 
 def _hit_heading(hit: Hit, zone: tzinfo) -> Text:
@@ -256,8 +256,8 @@ def _hit_lines(hit: Hit) -> Iterator[RenderableType]:
 
 
 def _nearby_line(message: Message) -> RenderableType:
-    words = f"{speaker_label(message)}: {shorten(message.search_text, _MAX_CHARS)}"
-    return Padding(Text(words, "dim"), (0, 0, 0, 2))
+    words = Text(f"{speaker_label(message)}: {shorten(message.search_text, _MAX_CHARS)}", "dim")
+    return Padding(words, (0, 0, 0, 2))
 
 
 def _hit_json(hit: Hit) -> dict[str, Any]:

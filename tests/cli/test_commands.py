@@ -142,6 +142,8 @@ def test_search_filters_and_may_find_nothing(run_json, db, run):
     assert "m-502" in ids("--kind", "message", "--role", "user", "--session", "s1")
     assert "m-502" not in ids("--session", "s2")
     assert "m-502" not in ids("--role", "assistant")
+    assert "m-502" in ids("--speaker", "user")
+    assert "m-502" not in ids("--speaker", "Ana")
     assert "m-502" not in ids("--kind", "episode", "--kind", "knowledge")
     assert ids("--kind", "episode")
     assert len(ids("--limit", "1")) == 1

@@ -92,6 +92,8 @@ def test_what_to_forget_can_be_narrowed_and_is_told_as_json(run_json, db):
     assert would("--since", "2100-01-01") == {}
     assert would("--until", "2100-01-01") == would("--everything")
     assert would("--id", "m-502") == {"message": 1}
+    assert would("--speaker", "assistant") == {"message": 3}
+    assert would("nginx", "--speaker", "assistant") == would("--speaker", "") == {}
     tried = run_json("forget", "--session", "s1", "--dry-run", "--db", db)
     done = run_json("forget", "--session", "s1", "--yes", "--db", db)
     assert tried["dry_run"] is True
