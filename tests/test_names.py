@@ -22,6 +22,8 @@ PAGES = [DOCS / "names.md", DOCS / "zh" / "names.md"]
 
 TABLES = read_tables(__file__)
 TUTORIALS = set(TABLES["names of tutorials"])
+VERBS = {name.removeprefix("memory."): use for name, use in USE.items() if "." in name}
+NAMES = sorted(name for name in USE if "." not in name)
 PLACE = re.compile(r"\bjiyi((?:\.[A-Za-z_0-9]+)+)")
 
 
@@ -32,7 +34,7 @@ def importing(name: str) -> ImportError:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
-@pytest.mark.parametrize("name", sorted({*TUTORIALS, *TABLES["words of tutorials"], *USE}))
+@pytest.mark.parametrize("name", sorted({*TUTORIALS, *TABLES["words of tutorials"], *NAMES, *VERBS}))
 def test_the_page_knows_the_name(page, name):
     lines = [line for line in page.read_text("utf-8").splitlines() if line.startswith("| ")]
     known = [re.split(r"(?<!\\)\|", line)[1] for line in lines]
@@ -44,16 +46,23 @@ def test_every_name_of_a_tutorial_has_its_words_and_none_is_listed():
     assert not set(USE) & (set(dir(jiyi)) | set(jiyi.__all__))
 
 
-@pytest.mark.parametrize("name", sorted(USE))
+@pytest.mark.parametrize("name", NAMES)
 def test_a_name_says_what_to_use_and_that_is_there(name):
     assert str(importing(name)) == f"jiyi has no {name!r}; use {USE[name]}; see docs/names.md"
     for path in PLACE.findall(USE[name]):
         *modules, last = path.strip(".").split(".")
         assert hasattr(importlib.import_module(".".join(["jiyi", *modules])), last), path
-    for verb in re.findall(r"\bmemory\.([a-z_]+)", USE[name]):
-        assert hasattr(jiyi.MemoryManager, verb), verb
+    assert set(re.findall(r"\bmemory\.([a-z_]+)", USE[name])) <= set(dir(jiyi.MemoryManager))
     assert not hasattr(jiyi, name)
     refused(AttributeError, f"no attribute '{name}'; use ", getattr, jiyi, name)
+
+
+def test_a_verb_of_another_library_says_what_to_use(open_memory):
+    memory = open_memory()
+    for name, use in VERBS.items():
+        refused(AttributeError, f"no attribute '{name}'; use {re.escape(use)}$", getattr, memory, name)
+        assert set(re.findall(r"\bmemory\.([a-z_]+)", use)) <= set(dir(memory)), name
+    refused(AttributeError, "no attribute 'foo'$", getattr, memory, "foo")
 
 
 @pytest.mark.parametrize("name", ["LLMReranker", "counter_for", "Summarize", "E5Embedder", "ForgetReceipt"])

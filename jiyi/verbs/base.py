@@ -85,7 +85,10 @@ class Verbs:
 
         def __getattr__(self, name: str) -> Any:
             if name not in _PART_ATTRIBUTES or "_opening" not in vars(self):
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+                from jiyi.names import USE
+
+                hint = f"; use {USE[f'memory.{name}']}" if f"memory.{name}" in USE else ""
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
             with self._opening:
                 if "_parts" not in vars(self):
                     self._set_parts(self._reopen())

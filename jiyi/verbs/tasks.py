@@ -129,8 +129,8 @@ class TaskVerbs(Verbs):
         agent_id: Id = None,
     ) -> Episode:
         """End a task that failed, as `complete_task` does, and return the episode it became."""
-        scope = self._scope(user_id, agent_id)
-        return self._end_task(self._working.fail(scope, task_id, reason=reason, at=at))
+        failed = self._working.fail(self._scope(user_id, agent_id), task_id, reason=reason, at=at)
+        return self._end_task(failed)
 
     def current_task(self, session_id: str, *, user_id: Id = None, agent_id: Id = None) -> Task | None:
         """Return the session's newest task in progress, with its steps, or None."""
@@ -199,9 +199,7 @@ class SkillVerbs(Verbs):
 
     def close_skill(self, session_id: str, name: str, *, user_id: Id = None, agent_id: Id = None) -> bool:
         """Take a skill's body out of the session's window; say whether it was open."""
-        if self._skills is None:
-            return False
-        return self._disclosure(session_id, user_id, agent_id).close(name)
+        return self._skills is not None and self._disclosure(session_id, user_id, agent_id).close(name)
 
     def _disclosure(self, session_id: str, user_id: Id, agent_id: Id) -> Disclosure:
         if self._skills is None:
