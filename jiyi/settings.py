@@ -257,7 +257,9 @@ def load_settings(**values: Any) -> Settings:
     except ValidationError as error:
         reasons = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         reasons = reasons.replace("Extra inputs are not permitted", "there is no such setting")
-        raise SettingsError(f"unusable settings: {reasons}") from error
+        near = [m for n in values for m in get_close_matches(n, Settings.model_fields, n=1) if m != n]
+        meant = "; did you mean " * bool(near) + " and ".join(near)
+        raise SettingsError(f"unusable settings: {reasons}{meant}") from error
     except SourceError as error:
         raise SettingsError(f"unusable settings: {error}: {error.__cause__}") from error
     except (ValueError, OSError) as error:

@@ -301,9 +301,8 @@ def reranker_for(settings: Settings, llm: LLM | None = None) -> Reranker | None:
         return CrossEncoderReranker(model)
     url, seconds = settings.reranker_base_url, settings.reranker_seconds
     if not url:
-        raise SettingsError(
-            "reranker=endpoint needs reranker_base_url, such as https://api.siliconflow.cn/v1"
-        )
+        example = "https://api.siliconflow.cn/v1"
+        raise SettingsError(f"reranker=endpoint needs reranker_base_url, such as {example}")
     # Without a key of its own it gets none: OPENAI_API_KEY is never sent to another provider.
     key = _read_secret(settings.reranker_api_key) or ""
     endpoint = Endpoint(base_url=url, api_key=key, timeout=seconds, retries=1)

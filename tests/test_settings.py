@@ -54,6 +54,11 @@ def test_a_file_that_was_named_is_read_and_must_exist(monkeypatch, tmp_path):
         refused(SettingsError, "JIYI_CONFIG", load_settings)
 
 
+def test_the_setting_that_was_meant_is_named():
+    refused(SettingsError, "user: .*; did you mean user_id$", load_settings, user="ana", model="gpt-4o")
+    refused(SettingsError, "Asia/Shanghai$", load_settings, timezone="nowhere")
+
+
 @pytest.mark.parametrize(("name", "written"), TABLES["what cannot be used"])
 def test_what_cannot_be_used_is_named(monkeypatch, tmp_path, name, written):
     value = json.loads(written)
