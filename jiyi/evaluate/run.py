@@ -32,6 +32,7 @@ from jiyi.evaluate.metrics import (
 from jiyi.evaluate.systems import SQLITE, MemorySystem, Opener, System, open_sqlite
 from jiyi.records import Budget
 from jiyi.settings import load_settings
+from jiyi.storage.database import grouped
 from jiyi.text import TokenCounter, analyse, counter_for
 
 __all__ = ["JIYI", "MeasuredEmbedder", "Progress", "evaluate"]
@@ -147,9 +148,7 @@ class _Tally:
 
     def as_run(self, dataset: Dataset, budgets: Sequence[int], embedder: str, *, first: bool) -> Run:
         """Return the results as a run; only the first system embeds the messages."""
-        groups: dict[str, list[Outcome]] = {}
-        for outcome in self.outcomes:
-            groups.setdefault(outcome.question.category, []).append(outcome)
+        groups = grouped((outcome.question.category, outcome) for outcome in self.outcomes)
         shares = self.in_context
         means = {size: fmean(shares[size]) if size in shares else None for size in budgets}
         vectors = self.seconds_vectors if first else None

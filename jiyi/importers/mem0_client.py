@@ -178,10 +178,10 @@ def _endpoint(address: str) -> tuple[Endpoint, dict[str, str]]:
 def _fetch_api_page(endpoint: Endpoint, breaker: Breaker, filters: Mapping[str, Any], number: int) -> _Page:
     url = f"{endpoint.url}/v3/memories/?page={number}&page_size={_PAGE_SIZE}"
     payload = {"filters": filters, "show_expired": True}
+    send = partial(post, endpoint, url, payload, _FAULTS, scheme="Token", max_bytes=_PAGE_BYTES)
 
     def request(left: float, attempt: int) -> _Page:
-        limits: Any = {"left": left, "attempt": attempt, "max_bytes": _PAGE_BYTES}
-        body = post(endpoint, url, payload, _FAULTS, scheme="Token", **limits)
+        body = send(left=left, attempt=attempt)
         try:
             return _parse_page(json.loads(body))
         except NOT_JSON as error:

@@ -16,6 +16,7 @@ from jiyi.integrations.langgraph_filter import StoreFilter
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.records import Item, Scope
+from jiyi.storage.database import grouped
 from jiyi.wiring import open as open_memory
 
 with require_framework("LangGraph", "langgraph"):
@@ -189,12 +190,9 @@ class JiyiStore(base.BaseStore):
 
     def _get_items(self, places: Iterable[tuple[_Namespace, str]]) -> dict[tuple[_Namespace, str], Item]:
         """Return those items that exist; those of a namespace are read at once."""
-        keys: dict[_Namespace, list[str]] = defaultdict(list)
-        for namespace, key in places:
-            keys[namespace].append(key)
         return {
             (namespace, item.key): item
-            for namespace, own_keys in keys.items()
+            for namespace, own_keys in grouped(places).items()
             for item in self.memory.get_items(namespace, own_keys, user_id=self._find_user(namespace))
         }
 
@@ -277,8 +275,7 @@ class JiyiStore(base.BaseStore):
             for user, entries in puts.items():
                 self.memory.put_items(entries, user_id=user)
             items = self._get_items(deleted).values()
-            for owner in {item.scope.user_id for item in items}:
-                ids = [item.id for item in items if item.scope.user_id == owner]
+            for owner, ids in grouped((item.scope.user_id, item.id) for item in items).items():
                 self.memory.forget(ids=ids, reason="deleted", user_id=owner)
 
         if last:

@@ -18,6 +18,7 @@ from jiyi.integrations.langgraph_threads import Place, Threads, find_superseded
 from jiyi.integrations.langgraph_values import decode, encode
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
+from jiyi.storage.database import grouped
 
 with require_framework("LangGraph", "langgraph"):
     from langchain_core.runnables import RunnableConfig
@@ -151,11 +152,9 @@ class JiyiSaver(base.BaseCheckpointSaver[str]):
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints that runs made, in all threads of the user, for good."""
         runs = set(run_ids)
-        by_thread: dict[str, list[Item]] = {}
-        for item in self._threads.list_all_checkpoints(self._user_id) if runs else ():
-            if self._metadata_of(item).get("run_id") in runs:
-                by_thread.setdefault(item.namespace[2], []).append(item)
-        for thread, items in by_thread.items():
+        found = self._threads.list_all_checkpoints(self._user_id) if runs else ()
+        made = (item for item in found if self._metadata_of(item).get("run_id") in runs)
+        for thread, items in grouped((item.namespace[2], item) for item in made).items():
             self._threads.delete_checkpoints(self._thread(thread), items)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
