@@ -66,10 +66,12 @@ def attribute_value(
     acts = any(is_listed(word.text, "me") for word in after_point)  # my boss calls me Speedy
     number = span.kind in ("money", "amount", "number") or clause.words[span.first].text.isdecimal()
     verb = next((word.tag for word in reversed(after_point) if word.tag not in ("adv", "prep")), "")
-    if number and verb in ("verb", "aux") and is_listed(point, "things"):  # the flight takes 3 hours
-        owner, point = "", ""
-    if acts or (number and is_listed(point, "who")):
+    does = not chinese and "verb" in (verb, clause.words[span.first].tag)
+    if acts or (number and not does and is_listed(point, "who")):
         phrases, owner, point = [phrase for phrase in phrases if phrase.text != point], "", ""
+    takes = number and verb in ("verb", "aux") and is_listed(point, "things")  # the flight takes 3 hours
+    if takes or (does and is_listed(point, "who")):  # my boss drives a van
+        owner, point = "", ""
     if phrases[1:] and (owner or not point) and clause.words[phrases[0].last].text in ("of", "for", "on"):
         before_point, outer_point = split_point(phrases[0].text, chinese)
         if outer_point and not before_point:  # the port of edge-02
@@ -141,8 +143,7 @@ def parse_question(text: str) -> Question:
     if not cues["any"].search(text):
         return Question()
     kind = next(name for name, pattern in cues.items() if pattern.search(text))
-    clauses = reversed(split_clauses(text[-_QUESTION_CHARS:]))
-    questions = (_find_question_point(clause, kind) for clause in clauses)
+    questions = (_find_question_point(it, kind) for it in reversed(split_clauses(text[-_QUESTION_CHARS:])))
     return next((question for question in questions if question.point), Question(kind))
 
 
@@ -334,10 +335,12 @@ def _guess_attribution(clause: Clause, span: Span, subject: str, named: bool, sp
     """Name the point after the verb or, in brackets, after the kind of value."""
     words, chinese = clause.words, clause.chinese
     verbs = [word.text for word in words[: span.first] if word.tag == "verb"]
+    tags = {word.tag for word in words[: span.first]}
+    rings = verbs == ["called"] and tags <= {"kin", "M", "N", "verb", "own", "adv"}  # nan called Ruth
     for verb in reversed(verbs):
         entry = _lists()["verbs"].get(verb.lower())
         before = words[span.first - 1].text if span.first else ""
-        if entry is not None and entry["labels"][0] == "name" and subject == speaker:
+        if entry is not None and entry["labels"][0] == "name" and (subject == speaker or rings):
             break  # we called her Mistral: only a turn of phrase names "I"
         if entry is not None and span.kind in entry["kinds"] and before in entry.get("after", before):
             of_another = entry["category"] == "profile" and subject != speaker
@@ -350,8 +353,8 @@ def _guess_attribution(clause: Clause, span: Span, subject: str, named: bool, sp
     label = kind_name = _lists()["kinds"].get(span.kind, ("is", "是"))[chinese]
     if _VERSION.match(inside[0].text) and span.first and words[span.first - 1].text in ("on", "到"):
         label = "版本" if chinese else "version"
-    is_plain = named and not verbs and len(words) <= 8 and label in _lists()["telling"]
-    if is_plain and any(word.tag == "be" for word in words[: span.first]):
+    is_plain = named and subject != speaker and not verbs and len(words) <= 8 and label in _lists()["telling"]
+    if is_plain and "be" in tags:
         return _attribution(subject, label, speaker)
     verb = verbs[-1] if verbs and span.kind != "does" and not _CHANGE_VERB.search(verbs[-1]) else ""
     guess = f"{verb}（{kind_name}）" if chinese else f"{verb} ({kind_name})"

@@ -126,7 +126,7 @@ class _Reader:
             if fits and (statement := self._phrase_statement(phrase, match, context.modes, quote)):
                 taken.append(at)
                 values.append(value if phrase.category in _PERSONAL else at)
-                if statement.subject != self.speaker:
+                if statement.subject != self.speaker and (is_chinese(sentence) or not ends):
                     subjects.append((at, statement.subject))
                 predicates.add(statement.predicate)
                 yield statement

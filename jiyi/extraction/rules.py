@@ -190,8 +190,7 @@ def _split_parts(sentence: str) -> Iterator[tuple[int, int]]:
 
 def _leading_verb(text: str, verbs: frozenset[str], *, ending: bool = True) -> str:
     """Return the base of the verb that a text begins with, with ``ending`` that of its -ing too, or ""."""
-    match = _WORD.match(text)
-    if match is None:
+    if (match := _WORD.match(text)) is None:
         return ""
     word = match[0].lower()
     stem = word.removesuffix("ing")

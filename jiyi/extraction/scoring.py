@@ -50,8 +50,7 @@ def select_spans(clause: Clause, context: SentenceContext) -> list[tuple[Span, f
     features = ClauseFeatures(clause, context)
     shared = tables[""]
     columns = zip(*features.word_features, strict=True)
-    sums = ([0.0, *accumulate(shared.get(name, 0.0) for name in column)] for column in columns)
-    before, inside, after = sums
+    before, inside, after = ([0.0, *accumulate(shared.get(name, 0.0) for name in part)] for part in columns)
 
     def weight(kind: str, names: Iterable[str]) -> float:
         of_kind = tables.get(kind) or {}

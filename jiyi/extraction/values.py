@@ -10,10 +10,11 @@ from jiyi.text.lexicon import fill_parts, read_toml
 __all__ = ["find_values", "kind_of_value", "last_like", "load_patterns", "load_table"]
 
 _VALUE_START = re.compile(
-    r"[A-Za-z0-9_£$€¥￥₹+~][\w.:/@'’+\\-]*|[零〇一二两俩仨三四五六七八九十百千万亿半每隔逢周星礼早晚上中下凌半夜第农阳公腊正初廿今明天清大深傍晌双工]"
+    r"[A-Za-z0-9_£$€¥￥₹+~][\w.:/@'’+\\-]*|[零〇一二两俩仨三四五六七八九十百千万亿半每隔逢周星礼早晚上中下凌半夜第农阳公腊正初廿今明天清大深傍晌双工]|[京津沪渝冀豫云辽黑湘皖鲁新苏浙赣鄂桂甘晋蒙陕吉闽贵粤青藏川宁琼](?=[A-Z])"
     r"|[“「『《\"`/.]"
 )
-_VALUE_MARK = re.compile(r"[0-9/:@_£$€¥￥₹\\]|\.[^.]|[A-Za-z]-[A-Za-z0-9]")  # not a full stop at the end
+# a full stop at the end of a word is none
+_VALUE_MARK = re.compile(r"[0-9/:@_£$€¥￥₹\\]|\.[^.]|[A-Za-z]-\w|.(?:stra[ßs]s?e|allee|platz|weg)$")
 _ALIKE = ("clock", "date", "weekday"), ("number", "money", "amount")
 _THE = ("the", "The", "THE")
 _DAY_AFTER_THE = re.compile(r"the (?:first |last |second |\d)", re.I)
@@ -50,11 +51,9 @@ def find_values(text: str) -> Iterator[re.Match[str]]:
     pattern, _ = _value_pattern()
     end = 0
     for candidate in _VALUE_START.finditer(text):
-        word = candidate[0]
-        if not _can_begin(word) or candidate.end() <= end:
-            continue
-        start = max(candidate.start(), end)
-        if word in _THE and not _DAY_AFTER_THE.match(text, start):
+        word, start = candidate[0], max(candidate.start(), end)
+        is_article = word in _THE and not _DAY_AFTER_THE.match(text, start)
+        if is_article or not _can_begin(word) or candidate.end() <= end:
             continue
         if match := pattern.match(text, start):
             end = match.end()
