@@ -135,12 +135,18 @@ def test_nobody_ends_what_somebody_else_said(say, facts, flush, certain, other):
     assert "edge-02's port is 8443" in told(facts, "active", "unsure")
 
 
-@pytest.mark.parametrize("first", ["always answer in German", "on June 3 2030 we upgrade prod"])
-def test_rules_and_plans_neither_end_nor_are_ended(say, facts, flush, certain, first):
+@pytest.mark.parametrize(
+    "said",
+    [
+        (STILL, "always answer in German", "always answer in German please"),
+        (STILL, "on June 3 2030 we upgrade prod", "on June 3 2030 we upgrade prod please"),
+        ("I'm on metformin", "I also take ramipril now"),
+    ],
+)
+def test_rules_plans_and_what_may_hold_together_end_nothing(say, facts, flush, certain, said):
     certain(9)
-    say(STILL, 1)
-    say(first, 2)
-    say(first + " please", 3)
+    for day, text in enumerate(said, 1):
+        say(text, day)
     flush()
     assert told(facts, "superseded", "unsure") == []
 

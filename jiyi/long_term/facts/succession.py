@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from jiyi.clock import to_micros
 from jiyi.long_term.facts.lookup import find_facts, user_scope
-from jiyi.long_term.facts.slots import OWNER, value_key
+from jiyi.long_term.facts.slots import OWNER, Names, slot_of, value_key
 from jiyi.long_term.facts.timeline import is_temporary, start_of
 from jiyi.long_term.finding import center, find_by_ids, first_vectors
 from jiyi.long_term.recall.pairs import PAIR_FEATURES, ROLE_NAMES, Statements, extract_features, pair_features
@@ -122,13 +122,11 @@ def _candidate_facts(store: Store, scope: Scope, near: Sequence[Key], fact: Fact
 
 
 def _may_replace(fact: Fact, other: Fact) -> bool:
-    """Return whether one of two facts may replace the other: not if both were said at once."""
-    return (
-        is_comparable(other)
-        and start_of(fact) != start_of(other)
-        and fact.created_at != other.created_at
-        and value_key(fact.object) != value_key(other.object)
-    )
+    """Return whether one of two facts may replace the other: not if said at once, or if both may hold."""
+    one, two = slot_of(fact, Names()), slot_of(other, Names())
+    beside = single_valued(fact.predicate) and one[:2] == two[:2] and one[2] != two[2]  # a second medicine
+    apart = start_of(fact) != start_of(other) and fact.created_at != other.created_at
+    return is_comparable(other) and apart and not beside and value_key(fact.object) != value_key(other.object)
 
 
 def _sources_of(store: Store, scope: Scope, facts: Sequence[Fact]) -> dict[str, Message]:
