@@ -37,7 +37,7 @@ _UPDATES = Mode.CHANGED | Mode.REVERTED | Mode.TEMPORARY
 _NAMED_CONFIDENCE, _PHRASE_CONFIDENCE = 0.6, 0.75  # of a value with a named point, of a phrase
 _MIN_UNNAMED_CHARS_ZH = 5  # of a quote without a point; shorter ones say nothing
 _NO_QUESTION, _NO_MODE, _PLAN = Question(), Mode(0), forms.Phrase("", "plans", "plan")
-_PERSONAL, _FUTURE = frozenset({"profile", "relation"}), frozenset({"plan", "todo"})
+_PERSONAL, _FUTURE = frozenset({"profile", "relation", "preference"}), frozenset({"plan", "todo"})
 _PUNCTUATION = " \t,，:：。.!！?？;；'’\"“”「」『』`-–—…"
 _MY = re.compile(r"(?:my|our) |(?:我们?|咱们?|俺们?)的?家?的?(?:[那这][个张台]?)?(?=[\u4e00-\u9fff])", re.I)
 _LEAD = re.compile(r"\A(?:called |named |的\s?(?=\d)|设?的是?\s?(?=\d)|[改换调变][成到为]了?\s?(?=\S))")
