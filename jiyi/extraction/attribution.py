@@ -66,7 +66,8 @@ def attribute_value(
     acts = any(is_listed(word.text, "me") for word in after_point)  # my boss calls me Speedy
     number = span.kind in ("money", "amount", "number") or clause.words[span.first].text.isdecimal()
     verb = next((word.tag for word in reversed(after_point) if word.tag not in ("adv", "prep")), "")
-    does = not chinese and any(it.tag in ("verb", "prep") for it in (*after_point, clause.words[span.first]))
+    tags = {word.tag for word in (*after_point, clause.words[span.first])}
+    does = not chinese and ("verb" in tags or {"be", "prep"} <= tags)
     if acts or (number and not does and is_listed(point, "who")):
         phrases, owner, point = [phrase for phrase in phrases if phrase.text != point], "", ""
     takes = number and verb in ("verb", "aux") and is_listed(point, "things")  # the flight takes 3 hours

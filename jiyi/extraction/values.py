@@ -13,7 +13,6 @@ _VALUE_START = re.compile(
     r"[A-Za-z0-9_£$€¥￥₹+~][\w.:/@'’+\\-]*|[零〇一二两俩仨三四五六七八九十百千万亿半每隔逢周星礼早晚上中下凌半夜第农阳公腊正初廿今明天清大深傍晌双工]|[京津沪渝冀豫云辽黑湘皖鲁新苏浙赣鄂桂甘晋蒙陕吉闽贵粤青藏川宁琼](?=[A-Z])"
     r"|[“「『《\"`/.]"
 )
-# a full stop at the end of a word is none
 _VALUE_MARK = re.compile(r"[0-9/:@_£$€¥￥₹\\]|\.[^.]|[A-Za-z]-\w|.(?:stra[ßs]s?e|allee|platz|weg)$")
 _ALIKE = ("clock", "date", "weekday"), ("number", "money", "amount")
 _THE = ("the", "The", "THE")
@@ -62,7 +61,7 @@ def find_values(text: str) -> Iterator[re.Match[str]]:
 
 @lru_cache(maxsize=1 << 15)  # most words of a text are common ones
 def _can_begin(word: str) -> bool:
-    """Return whether a value can begin with this word."""
+    """Return whether a value can begin with this word; a full stop at its end is no sign of one."""
     if not word[0].isascii() or len(word) == 1 or _VALUE_MARK.search(word):
         return True
     return word.rstrip(".").lower() in _value_pattern()[1]
