@@ -18,7 +18,7 @@ _FUNCTION_TAGS = frozenset({"be", "prep", "det", "adv", "talk", "own", "aux"})
 _POSSESSIVE_MARKS = ("'s", "’s", "的")
 _QUESTION_CHARS = 120  # that are read of the end of a question
 _IDENTIFIER = re.compile(r"\A(?:[A-Za-z]\w*(?:[-_./]\w+)+|[A-Za-z]+\d\w*)\Z")
-_CHANGE_VERB = re.compile(r"[改换调挪]")  # a verb that names no point
+_CHANGE_VERB = re.compile(r"[改换调挪姓定选]|\A(?:call|nam)ed\Z")  # a verb that names no point
 _VERSION = re.compile(r"\d{1,3}\.\d{1,3}\Z")
 _NOT_IN_PERSON_NAME = re.compile(r"[A-Z0-9]|[班课店厂校院社组群]\Z")  # after the first letter of a word
 _Resolve = Callable[[str, int], str]  # returns whom a pronoun at a position means, "" if unknown
@@ -66,12 +66,12 @@ def attribute_value(
     acts = any(is_listed(word.text, "me") for word in after_point)  # my boss calls me Speedy
     number = span.kind in ("money", "amount", "number") or clause.words[span.first].text.isdecimal()
     verb = next((word.tag for word in reversed(after_point) if word.tag not in ("adv", "prep")), "")
-    tags = {word.tag for word in (*after_point, clause.words[span.first])}
-    does = not chinese and ("verb" in tags or {"be", "prep"} <= tags)
+    tags = {it.tag for it in (*after_point, clause.words[span.first]) if not _CHANGE_VERB.search(it.text)}
+    does = "verb" in tags or {"be", "prep"} <= tags
     if acts or (number and not does and is_listed(point, "who")):
         phrases, owner, point = [phrase for phrase in phrases if phrase.text != point], "", ""
-    takes = number and verb in ("verb", "aux") and is_listed(point, "things")  # the flight takes 3 hours
-    if takes or (does and is_listed(point, "who")):  # my boss drives a van
+    takes = verb in ("verb", "aux") if number else does and clause.words[span.first].tag[0] != VALUE
+    if (takes and is_listed(point, "things")) or (does and is_listed(point, "who")):  # my boss drives a van
         owner, point = "", ""
     if phrases[1:] and (owner or not point) and clause.words[phrases[0].last].text in ("of", "for", "on"):
         before_point, outer_point = split_point(phrases[0].text, chinese)

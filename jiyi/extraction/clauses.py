@@ -25,7 +25,7 @@ _OWNABLE_TAGS = frozenset({"n", "N", "M", "adj", "kin", "point"})
 _MAX_SENTENCE_CHARS = 1_000  # characters of a sentence that is read
 _CODE_OR_QUOTE = re.compile(r"```.*?(?:```|\Z)|^[ \t]*>.*$", re.DOTALL | re.MULTILINE)
 _SENTENCE_END = re.compile(r"(?:[。！？；\n]|[!?;](?![!?;]*[\w@#$%^&*+-]*\d))+|\.+(?=\s|\Z)|\Z")
-_ABBREVIATION = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|St|Prof|Fr|e\.g|i\.e|vs|No|approx|etc|a\.k\.a|[A-Z])\.\Z")
+_ABBREVIATION = re.compile(r"\b(?:[DdMm]rs?|Ms|St|[Pp]rof|Fr|e\.g|i\.e|vs|No|approx|etc|a\.k\.a|[A-Z])\.\Z")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)、])\s+")
 
 
