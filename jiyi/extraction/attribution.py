@@ -60,19 +60,7 @@ def attribute_value(
 ) -> Attribution:
     """Return the subject and the point of a value."""
     chinese = clause.chinese
-    phrases = _noun_phrases(clause, span, sentence)
-    owner, point = split_point(phrases[-1].text, chinese) if phrases else ("", "")
-    after_point = clause.words[phrases[-1].last if phrases else 0 : span.first]
-    acts = any(is_listed(word.text, "me") for word in after_point)  # my boss calls me Speedy
-    number = span.kind in ("money", "amount", "number") or clause.words[span.first].text.isdecimal()
-    verb = next((word.tag for word in reversed(after_point) if word.tag not in ("adv", "prep")), "")
-    tags = {it.tag for it in (*after_point, clause.words[span.first]) if not _CHANGE_VERB.search(it.text)}
-    does = "verb" in tags or {"be", "prep"} <= tags
-    if acts or (number and not does and is_listed(point, "who")):
-        phrases, owner, point = [phrase for phrase in phrases if phrase.text != point], "", ""
-    takes = verb in ("verb", "aux") if number else does and clause.words[span.first].tag[0] != VALUE
-    if (takes and is_listed(point, "things")) or (does and is_listed(point, "who")):  # my boss drives a van
-        owner, point = "", ""
+    phrases, owner, point = _find_point(clause, span, _noun_phrases(clause, span, sentence))
     if phrases[1:] and (owner or not point) and clause.words[phrases[0].last].text in ("of", "for", "on"):
         before_point, outer_point = split_point(phrases[0].text, chinese)
         if outer_point and not before_point:  # the port of edge-02
@@ -97,19 +85,33 @@ def attribute_value(
         return _attribution("", point, speaker)
     else:
         subject = person or holder or topic
-    if point and not subject:
-        return _without_owner(point, span, speaker, chinese)
-    subject = subject or speaker
     if point:
-        return _attribution(subject, point, speaker)
+        return _attribute_point(subject, point, span, speaker, chinese)
     if question.point and not phrases and len(clause.words) <= 4:
         about_another = person and not is_listed(clause.words[0].text, "it")
         owner = "" if about_another else _question_owner(question, speaker, lambda: resolve("it", 0))
         owner = owner or (question.kind and person) or ""
-        if not owner:
-            return _without_owner(question.point, span, speaker, chinese)
-        return _attribution(owner, question.point, speaker)
-    return _guess_attribution(clause, span, subject, bool(rest or (person and person != speaker)), speaker)
+        return _attribute_point(owner, question.point, span, speaker, chinese)
+    named = bool(rest or (person and person != speaker))
+    return _guess_attribution(clause, span, subject or speaker, named, speaker)
+
+
+def _find_point(clause: Clause, span: Span, phrases: list[_NounPhrase]) -> tuple[list[_NounPhrase], str, str]:
+    """Return the noun phrases before a value, and the owner and point of the last; "" if it only acts."""
+    owner, point = split_point(phrases[-1].text, clause.chinese) if phrases else ("", "")
+    value, person = clause.words[span.first], is_listed(point, "who")
+    after_point = clause.words[phrases[-1].last if phrases else 0 : span.first]
+    number = span.kind in ("money", "amount", "number") or value.text.isdecimal()
+    verb = next((word.tag for word in reversed(after_point) if word.tag not in ("adv", "prep")), "")
+    tags = {word.tag for word in (*after_point, value) if not _CHANGE_VERB.search(word.text)}
+    does = "verb" in tags or {"be", "prep"} <= tags
+    takes = verb in ("verb", "aux") if number else does and value.tag[0] != VALUE
+    acts = any(is_listed(word.text, "me") for word in after_point)  # my boss calls me Speedy
+    if acts or (number and not does and person):
+        return [phrase for phrase in phrases if phrase.text != point], "", ""
+    if (takes and is_listed(point, "things")) or (does and person):  # my boss drives a van
+        return phrases, "", ""
+    return phrases, owner, point
 
 
 def _possessor(clause: Clause, phrase: _NounPhrase, speaker: str, resolve: _Resolve) -> str:
@@ -119,10 +121,10 @@ def _possessor(clause: Clause, phrase: _NounPhrase, speaker: str, resolve: _Reso
     return speaker if phrase.own else (resolve(word.text, word.start) or word.text) if theirs else ""
 
 
-def _without_owner(point: str, span: Span, speaker: str, chinese: bool) -> Attribution:
-    """Attribute a point that has no owner to the speaker, or make it the subject itself."""
-    if chinese or point.lower() in _lists()["personal"]:
-        return _attribution(speaker, point, speaker)
+def _attribute_point(owner: str, point: str, span: Span, speaker: str, chinese: bool) -> Attribution:
+    """Attribute a point to its owner, without one to the speaker, or make it the subject itself."""
+    if owner or chinese or point.lower() in _lists()["personal"]:
+        return _attribution(owner or speaker, point, speaker)
     label: str = _lists()["kinds"].get(span.kind, ("is",))[0]
     return _attribution(point, label if label in _lists()["telling"] else "value", speaker)
 

@@ -77,10 +77,9 @@ def first_batch_size(
     messages: Sequence[Message], most: int = _BATCH_MESSAGES, tokens: int = _BATCH_TOKENS
 ) -> int:
     """Return how many of the first messages one call reads, at least one."""
-    tokens_left = tokens
     for count, message in enumerate(messages[:most]):
-        tokens_left -= min(counter_for("o200k_base").count_text(message.text[:_MAX_CHARS]), _MESSAGE_TOKENS)
-        if tokens_left < 0:
+        tokens -= min(counter_for("o200k_base").count_text(message.text[:_MAX_CHARS]), _MESSAGE_TOKENS)
+        if tokens < 0:
             return max(count, 1)
     return min(len(messages), most)
 
@@ -230,8 +229,7 @@ class _CheckedAnswer:
         if not number:
             return None
         old = self.known[number - 1]
-        same_name = subject.casefold() == old.subject.casefold()
-        same_subject = same_name or entity_key(subject) == entity_key(old.subject)
+        same_subject = entity_key(subject) == entity_key(old.subject)
         may_replace = message.role == "user" or old.speaker == message.speaker
         same_agent = message.scope is None or message.scope.agent_id == old.scope.agent_id
         return old if same_subject and may_replace and same_agent else None
