@@ -306,7 +306,7 @@ def _prepare(connection: apsw.Connection, path: Path, seconds: float) -> None:
 
 
 def _use_log(connection: apsw.Connection) -> None:
-    if connection.pragma("journal_mode") != "wal":
+    while connection.pragma("journal_mode") != "wal":
         connection.execute("PRAGMA page_size=8192")
         # First and outside the log, so that the file is marked as jiyi's whatever happens.
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
