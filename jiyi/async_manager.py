@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import tzinfo
 from functools import cache, partial, wraps
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from jiyi.manager import MemoryManager
 from jiyi.monitor import ContextMonitor
@@ -57,6 +57,13 @@ class AsyncMemoryManager:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            from jiyi.names import missing_verb_error
+
+            raise missing_verb_error(self, name)
 
     @property
     def monitor(self) -> ContextMonitor | None:

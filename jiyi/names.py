@@ -26,6 +26,13 @@ def missing_name_error(name: str) -> AttributeError | ImportError:
     return AttributeError(f"{message}; use {use}; see docs/names.md", name=name)
 
 
+def missing_verb_error(memory: object, name: str) -> AttributeError:
+    """Return the error for a verb that a memory lacks; for one of another library it says what to use."""
+    use = USE.get(f"memory.{name}")
+    message = f"{type(memory).__name__!r} object has no attribute {name!r}"
+    return AttributeError(f"{message}; use {use}" if use else message, name=name, obj=memory)
+
+
 def _find_module(name: str) -> str:
     """Return where in jiyi the name is, among the loaded packages, or ""."""
     if name.startswith("_") or find_spec(f"jiyi.{name}"):  # private, or a folder not loaded yet

@@ -15,6 +15,7 @@ from refusing import refused
 from tables import read_tables
 
 import jiyi
+from jiyi.async_manager import AsyncMemoryManager
 from jiyi.names import USE
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -57,8 +58,9 @@ def test_a_name_says_what_to_use_and_that_is_there(name):
     refused(AttributeError, f"no attribute '{name}'; use ", getattr, jiyi, name)
 
 
-def test_a_verb_of_another_library_says_what_to_use(open_memory):
-    memory = open_memory()
+@pytest.mark.parametrize("wrap", [lambda memory: memory, AsyncMemoryManager], ids=["plain", "async"])
+def test_a_verb_of_another_library_says_what_to_use(open_memory, wrap):
+    memory = wrap(open_memory())
     for name, use in VERBS.items():
         refused(AttributeError, f"no attribute '{name}'; use {re.escape(use)}$", getattr, memory, name)
         assert set(re.findall(r"\bmemory\.([a-z_]+)", use)) <= set(dir(memory)), name

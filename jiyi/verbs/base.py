@@ -85,10 +85,9 @@ class Verbs:
 
         def __getattr__(self, name: str) -> Any:
             if name not in _PART_ATTRIBUTES or "_opening" not in vars(self):
-                from jiyi.names import USE
+                from jiyi.names import missing_verb_error
 
-                hint = f"; use {USE[f'memory.{name}']}" if f"memory.{name}" in USE else ""
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
+                raise missing_verb_error(self, name)
             with self._opening:
                 if "_parts" not in vars(self):
                     self._set_parts(self._reopen())
