@@ -257,9 +257,10 @@ def load_settings(**values: Any) -> Settings:
     except ValidationError as error:
         reasons = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         reasons = reasons.replace("Extra inputs are not permitted", "there is no such setting")
-        near = [m for n in values for m in get_close_matches(n, Settings.model_fields, n=1) if m != n]
-        meant = "; did you mean " * bool(near) + " and ".join(near)
-        raise SettingsError(f"unusable settings: {reasons}{meant}") from error
+        unknown = [name for name in values if name not in Settings.model_fields]
+        near = [known for name in unknown for known in get_close_matches(name, Settings.model_fields, n=1)]
+        hint = f"; did you mean {' and '.join(near)}" if near else ""
+        raise SettingsError(f"unusable settings: {reasons}{hint}") from error
     except SourceError as error:
         raise SettingsError(f"unusable settings: {error}: {error.__cause__}") from error
     except (ValueError, OSError) as error:

@@ -32,6 +32,9 @@ from postgres_server import (  # noqa: F401
 import jiyi
 from jiyi.endpoint import Endpoint
 from jiyi.llm import OpenAILLM
+from jiyi.long_term.facts.memory import FactMemory
+from jiyi.long_term.facts.merge import Learned
+from jiyi.records import Message, Scope
 from jiyi.storage import SqliteDatabase, Store
 from jiyi.testing import HashEmbedder, ManualClock
 
@@ -123,6 +126,23 @@ def store(database):
 def clock():
     """A clock to turn by hand."""
     return ManualClock(datetime(2026, 1, 5, 9, tzinfo=UTC))
+
+
+@pytest.fixture
+def facts_day_by_day(store):
+    """A memory of facts, and a function by which it learns what Ana says, each time a day later."""
+    clock = ManualClock(datetime(2026, 6, 1, 9, tzinfo=UTC))
+    memory = FactMemory(store, clock=clock)
+
+    def learn(text: str, **by: Any) -> Learned:
+        said = {"role": "user", "name": "Ana", "content": text, **by}
+        message = Message(**said, created_at=clock(), scope=Scope(user_id="ana", session_id="s"))
+        with store.transaction():
+            learned = memory.learn([one for one in store.put([message]) if isinstance(one, Message)])
+        clock.forward(days=1)
+        return learned
+
+    return memory, learn
 
 
 @pytest.fixture

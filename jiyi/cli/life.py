@@ -55,7 +55,8 @@ def forget(
     """Forget records with everything derived from them; show what goes and ask first."""
     bounds = {"since": since, "until": until}
     filters: Any = {name: parse_moment(text, name) for name, text in bounds.items() if text is not None}
-    filters |= {} if speaker is None else {"speaker": speaker}
+    if speaker is not None:
+        filters["speaker"] = speaker
     if not (query or ids or session or everything or filters):
         fail("say what to forget: words, --id, --session, --speaker, --since, --until or --everything")
     if as_json and not (yes or dry_run):

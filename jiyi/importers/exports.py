@@ -248,7 +248,7 @@ def _agent_messages(where: str, agent: Mapping[str, Any], make: RecordMaker) -> 
     name = str(agent.get("name") or "agent")
     speak_calls = set[object]()  # ids of calls whose results say nothing
     if not isinstance(agent.get("messages"), list):
-        yield Rejected(where=where, reason="no agent, which has a list of messages")
+        yield Rejected(where=where, reason="not an agent: it has no list of messages")
     for number, entry in enumerate(map(as_dict, as_list(agent.get("messages")))):
         place, role = f"{where} messages[{number}]", entry.get("role")
         packed = join_text(entry.get("content")) or join_text(entry.get("text"))

@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,10 +14,8 @@ from postgres_server import EMPTY
 
 import jiyi
 from jiyi.databases import check_database
-from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.merge import Learned
-from jiyi.records import Fact, Message, Scope
-from jiyi.storage import SqliteDatabase, Store
+from jiyi.records import Fact, Scope
 from jiyi.testing import HashEmbedder
 
 ROOT = Path(__file__).parents[2]
@@ -163,24 +160,16 @@ def rows_of(page: str) -> list[tuple[str, str]]:
 
 
 @pytest.fixture
-def say(path):
-    database = SqliteDatabase(path)
-    store = Store(database)
-    now = [datetime(2026, 6, 1, 9, tzinfo=UTC)]
-    memory = FactMemory(store, clock=lambda: now[0])
+def say(facts_day_by_day):
+    memory, learn = facts_day_by_day
 
     def said(text: str) -> tuple[Learned, dict[str, Fact]]:
-        role, name = ("assistant", None) if text.startswith("[assistant] ") else ("user", "Ana")
-        text = text.removeprefix("[assistant] ")
-        message = Message(role=role, name=name, content=text, created_at=now[0], scope=ANA)
-        with store.transaction():
-            learned = memory.learn([one for one in store.put([message]) if isinstance(one, Message)])
-        now[0] += timedelta(days=1)
+        by = {"role": "assistant", "name": None} if text.startswith("[assistant] ") else {}
+        learned = learn(text.removeprefix("[assistant] "), **by)
         known = memory.facts(ANA, status=["active", "superseded", "retracted", "expired"], limit=1_000)
         return learned, {fact.id: fact for fact in known}
 
-    yield said
-    database.close()
+    return said
 
 
 def shown(fact: Fact, words: dict[str, str]) -> str:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,7 @@ from said import read
 from tables import read_tables
 
 from jiyi.extraction import Statement
-from jiyi.long_term.facts.memory import FactMemory
-from jiyi.records import Message, Scope
-from jiyi.storage import SqliteDatabase, Store
+from jiyi.records import Scope
 
 LABELLED = Path(__file__).parents[2] / "bench" / "data" / "rules.txt"
 TABLES = read_tables(__file__)
@@ -68,22 +65,15 @@ def test_only_users_give_rules(role):
 
 
 @pytest.fixture
-def say(path):
-    database = SqliteDatabase(path)
-    store = Store(database)
-    now = [datetime(2026, 6, 1, 9, tzinfo=UTC)]
-    memory = FactMemory(store, clock=lambda: now[0])
+def say(facts_day_by_day):
+    memory, learn = facts_day_by_day
 
     def said(*texts: str) -> list[str]:
         for text in texts:
-            message = Message(role="user", name="Ana", content=text, created_at=now[0], scope=ANA)
-            with store.transaction():
-                memory.learn([one for one in store.put([message]) if isinstance(one, Message)])
-            now[0] += timedelta(days=1)
+            learn(text)
         return [fact.object for fact in memory.facts(ANA, limit=1_000)]
 
-    yield said
-    database.close()
+    return said
 
 
 @pytest.mark.parametrize(("rule", "back"), TABLES["taken back"])
