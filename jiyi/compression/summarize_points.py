@@ -12,7 +12,7 @@ from jiyi.prompts import Language, wording
 from jiyi.records import Message, ToolCall
 from jiyi.records.atoms import atoms
 from jiyi.text import salience, sentences
-from jiyi.text.cut import split_line
+from jiyi.text.cut import clip, one_line, split_line
 
 _LANGUAGES: tuple[Language, ...] = ("zh", "en")
 _COLON = {"zh": "：", "en": ": "}
@@ -151,7 +151,7 @@ def _split_sentence(sentence: str, longest: int) -> Iterator[str]:
     if sentence.startswith("```"):
         code_lines = [line.strip() for line in sentence.splitlines()[1:] if line.strip(" `\t")]
         if code_lines:
-            yield _truncate(code_lines[0], longest) + (" …" if len(code_lines) > 1 else "")
+            yield clip(code_lines[0], longest) + (" …" if len(code_lines) > 1 else "")
         return
     line = " ".join(signs().nod.sub("", _BULLET_MARK.sub("", sentence)).split())
     if len(line) > longest:
@@ -204,7 +204,7 @@ def _format_arguments(written: str) -> str:
     if isinstance(parsed, dict):
         values = (v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in parsed.values())
         written = ", ".join(values)
-    return _truncate(" ".join(written.split()), _MAX_ARGUMENT_CHARS)
+    return one_line(written, _MAX_ARGUMENT_CHARS)
 
 
 def _find_outcome(output: str) -> tuple[str, bool]:
@@ -220,11 +220,4 @@ def _find_outcome(output: str) -> tuple[str, bool]:
         chosen = lines[0] if lines else ""
         if chosen.lstrip().startswith(("{", "[")) and len(chosen) > _MAX_OUTCOME_CHARS:
             chosen = ""  # the beginning of data tells nothing
-    return _truncate(" ".join(chosen[:2_000].split()), _MAX_OUTCOME_CHARS), bool(failures)
-
-
-def _truncate(line: str, longest: int) -> str:
-    if len(line) <= longest:
-        return line
-    end = line.rfind(" ", longest // 2, longest)
-    return line[: end if end > 0 else longest].rstrip() + "…"
+    return one_line(chosen, _MAX_OUTCOME_CHARS), bool(failures)

@@ -6,7 +6,7 @@ from itertools import accumulate, pairwise
 
 from jiyi.text.lexicon import jieba
 
-__all__ = ["clip", "first_words", "sentence_ends", "sentences", "split_line", "word_break"]
+__all__ = ["clip", "first_words", "one_line", "sentence_ends", "sentences", "split_line", "word_break"]
 
 _HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]+")
 _WORD = re.compile(r"[^\s\u3000-\u303f\u3400-\u9fff\uff00-\uffef]+")
@@ -42,6 +42,16 @@ def clip(text: str, most: int) -> str:
         return text
     ends = [found.end() for found in _END.finditer(text, most // 2, most - 1)]
     return text[: ends[-1] if ends else word_break(text, most - 1) or most - 1].rstrip() + "…"
+
+
+def one_line(text: str, most: int) -> str:
+    """Return a text on one line of at most ``most`` characters, cut as by `clip`."""
+    if len(text) <= most and text.isprintable() and "  " not in text:  # most texts
+        return text.strip()
+    shown = " ".join(text[: 2 * most].split())
+    if len(text) > 2 * most:
+        shown = shown.ljust(most + 1)  # white space may hide that something was cut
+    return clip(shown, most)
 
 
 def first_words(text: str, most: int = 60) -> str:

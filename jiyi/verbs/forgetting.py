@@ -144,7 +144,7 @@ class ForgettingVerbs(Verbs):
         labels = None if namespace is None else as_labels(namespace)
         by_content, by_place = query is not None or bool(filters), bool(session_id is not None or labels)
         _check_selection(by_content, names is not None, everything, by_place)
-        selection = _select(scope, query, filters, ids=names, kinds=kinds, namespace=labels, limit=limit)
+        selection = _selection(scope, query, filters, ids=names, kinds=kinds, namespace=labels, limit=limit)
         remove = self._long_term.forgetting.purge if purge else self._long_term.forgetting.forget
         receipt = remove(scope, ids=names, query=selection, reason=reason, at=self._clock(), dry_run=dry_run)
         return self._indexed(receipt)
@@ -237,7 +237,7 @@ class ForgettingVerbs(Verbs):
         return replace(receipt, damaged=len(self._store.damaged(scope)))
 
 
-def _select(
+def _selection(
     scope: Scope,
     query: str | None,
     filters: Filters,

@@ -15,7 +15,7 @@ from jiyi.records.checks import check_choice
 from jiyi.records.experience import Episode, Outcome, Step, StepStatus, Task, TriggerType
 from jiyi.storage.store import Store
 from jiyi.text import TokenCounter
-from jiyi.text.cut import clip
+from jiyi.text.cut import clip, one_line
 
 __all__ = ["WorkingMemory", "task_block"]
 
@@ -34,16 +34,16 @@ def task_block(task: Task, counter: TokenCounter, language: str) -> Block:
         "status": words[task.status],
         "target": task.target,
         "context": clip(_format_context(task.context, words), _MAX_CONTEXT_LENGTH),
-        "summary": clip(_one_line(task.summary or ""), _MAX_CONTEXT_LENGTH),
+        "summary": one_line(task.summary or "", _MAX_CONTEXT_LENGTH),
     }
     lines = [f"{words[name]}{words['is']}{text}" for name, text in shown.items() if text]
     failed = [step.id for step in task.steps if step.status == "failed"][-1:]
     for number, step in enumerate(task.steps, 1):
-        short = clip(_one_line(step.result or ""), _MAX_NOTE_LENGTH)
+        short = one_line(step.result or "", _MAX_NOTE_LENGTH)
         if step.id in failed and short.endswith("…"):
             output = Message(role="tool", content=step.result, id=step.id)
             made = ToolOutput(counter=counter, max_tokens=_MAX_FAILURE_TOKENS)(output)
-            short = " | ".join(filter(None, map(_one_line, made.text.splitlines())))
+            short = " | ".join(" ".join(line.split()) for line in made.text.splitlines() if line.strip())
         result = f" -> {short}" if short else ""
         lines.append(f"{number}. [{words[step.status]}] {step.description}{result}")
     if (current := task.current_step) is not None:
@@ -65,12 +65,8 @@ def _format_context(context: Mapping[str, Any], words: Mapping[str, str]) -> str
     for name, value in context.items():
         if not name.startswith("_"):
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            notes.append(f"{_one_line(name)}{words['is']}{clip(_one_line(text), _MAX_NOTE_LENGTH)}")
+            notes.append(f"{one_line(name, _MAX_NOTE_LENGTH)}{words['is']}{one_line(text, _MAX_NOTE_LENGTH)}")
     return words["and"].join(notes)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,13 @@ from jiyi.errors import LLMUnreachable, SettingsError
 from jiyi.llm import LLM
 from jiyi.long_term.consolidation import lesson as lessons
 from jiyi.long_term.consolidation.clusters import MAX_READ, WINDOW, Group, group_similar
-from jiyi.long_term.consolidation.lesson import Brief, Lesson, extract_lesson, group_language, one_line
+from jiyi.long_term.consolidation.lesson import Brief, Lesson, extract_lesson, group_language
 from jiyi.long_term.finding import find_by_ids
 from jiyi.prompts import Language
 from jiyi.records import Episode, Knowledge, Query, Scope, stable_id
 from jiyi.storage import Amendment, Store, VectorIndex, batched
 from jiyi.storage.store import all_records
+from jiyi.text.cut import one_line
 
 __all__ = ["ConsolidatedGroup", "Consolidation", "ConsolidationMethod", "ConsolidationReceipt", "Progress"]
 

@@ -15,7 +15,7 @@ from jiyi.llm import LLM, ask_json
 from jiyi.prompts import Language, load_prompt, quote, wording
 from jiyi.records import Episode, Knowledge, Outcome, Step
 from jiyi.text import counter_for, language
-from jiyi.text.cut import clip
+from jiyi.text.cut import one_line
 
 _MAX_STEPS = 20  # of an episode in its brief
 _MAX_CHARS = 160  # of a step, cause or name
@@ -100,16 +100,6 @@ class Lesson:
     content: str
     key_points: tuple[str, ...]
     confidence: float  # 0.5..1
-
-
-def one_line(text: str, max_chars: int) -> str:
-    """Return a text on one line of at most ``max_chars`` characters; see `jiyi.text.cut.clip`."""
-    if len(text) <= max_chars and text.isprintable() and "  " not in text:  # most texts
-        return text.strip()
-    shown = " ".join(text[: 2 * max_chars].split())
-    if len(text) > 2 * max_chars:
-        shown = shown.ljust(max_chars + 1)  # white space may hide that something was cut
-    return clip(shown, max_chars)
 
 
 def extract_lesson(briefs: Sequence[Brief], total: int, language: Language, *, one_target: bool) -> Lesson:

@@ -18,6 +18,7 @@ from jiyi.records import FORGETTABLE, Episode, Kind, Message, Query, Record, Sco
 from jiyi.settings import Settings
 from jiyi.storage import Amendment, Key, Store, Trash, batched, key_of
 from jiyi.storage.store import all_pages
+from jiyi.text import first_words
 
 __all__ = ["SHOWN", "ForgetGate", "GateItem", "GateReceipt", "gate_of", "with_tasks"]
 
@@ -299,7 +300,7 @@ class _GateRun:
                     id=record.id,
                     reason=reason,
                     created_at=record.created_at,
-                    text=" ".join(record.search_text[: 2 * _MAX_TEXT_CHARS].split())[:_MAX_TEXT_CHARS],
+                    text=first_words(record.search_text, _MAX_TEXT_CHARS),
                     importance=self._importance(record) if isinstance(record, Episode) else None,
                 )
                 for record in records[: SHOWN - len(self.items)]
